@@ -34,7 +34,7 @@ _START = "decoder_start_token_id"
 _CODES_BEHIND = ("MBartTokenizer", "MBartTokenizerFast")
 _CODES_IN_FRONT = ("MBart50Tokenizer", "MBart50TokenizerFast")
 # The languages that the tokenizer of mbart-large-cc25 knows; its files need not name them.
-_CC25_CODES = (
+CC25_CODES = (
     *("ar_AR", "cs_CZ", "de_DE", "en_XX", "es_XX", "et_EE", "fi_FI", "fr_XX", "gu_IN", "hi_IN"),
     *("it_IT", "ja_XX", "kk_KZ", "ko_KR", "lt_LT", "lv_LV", "my_MM", "ne_NP", "nl_XX", "ro_RO"),
     *("ru_RU", "si_LK", "tr_TR", "vi_VN", "zh_CN"),
@@ -71,7 +71,7 @@ class HFMBart:
         files, first_code, codes_behind = _separate_first_code(read_files(path))
         settings, model_settings = check_settings(files, _SUPPORTED)
         rows, source_model, target_model, notes = read_fairseq_vocabulary(
-            path, settings, _CC25_CODES if codes_behind else ()
+            path, settings, CC25_CODES if codes_behind else ()
         )
         weights = FolderWeights(path, settings, UNUSED_POSITIONS)
         check_rows(weights, rows, rows)

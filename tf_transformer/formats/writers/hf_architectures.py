@@ -72,12 +72,16 @@ _BARTS = _SUPPORTED | {
     "positions": ["learned"],
     "tied_embeddings": ["all"],
     "begin_embedding": ["end"],
-    "language_tags": ["source_and_target"],
 }
 _MBART = Architecture(
     "MBartForConditionalGeneration",
     "mbart",
-    _BARTS | {"norm_position": ["pre"], "final_norm": [True]},
+    _BARTS
+    | {
+        "norm_position": ["pre"],
+        "final_norm": [True],
+        "language_tags": ["source_and_target", "end_and_begin"],
+    },
     has_bias=True,
     stores_positions=True,
     unused_positions=2,
@@ -85,7 +89,12 @@ _MBART = Architecture(
 _BART = Architecture(
     "BartForConditionalGeneration",
     "bart",
-    _BARTS | {"norm_position": ["post"], "final_norm": [False]},
+    _BARTS
+    | {
+        "norm_position": ["post"],
+        "final_norm": [False],
+        "language_tags": ["source_and_target"],
+    },
     has_bias=True,
     stores_positions=True,
     unused_positions=2,

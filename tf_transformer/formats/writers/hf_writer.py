@@ -1,8 +1,7 @@
 """Conversion of a model directory to Hugging Face's format.
 
 Post-norm models become Marian, pre-norm models M2M100, and others what they were imported from.
-They get the files of Marian's tokenizer, which holds any SentencePiece models and any ids; a BART,
-whose vocabulary is byte-level BPE, gets those of its own.
+Their tokenizers are those of `hf_tokenizers`.
 """
 
 import itertools
@@ -16,12 +15,6 @@ from tf_transformer.config import TransformerConfig
 from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE
 from tf_transformer.errors import InputError
 from tf_transformer.formats.hf.folder import CONFIG_NAME
-from tf_transformer.formats.hf.marian import (
-    SOURCE_MODEL_NAME,
-    TARGET_MODEL_NAME,
-    TARGET_VOCABULARY_NAME,
-    VOCABULARY_NAME,
-)
 from tf_transformer.formats.hf.weights import (
     LOGITS_BIAS,
     NAMES,
@@ -34,7 +27,6 @@ from tf_transformer.formats.hf.weights import (
 from tf_transformer.formats.naming import revert_weights, reverted_shapes
 from tf_transformer.formats.position_tables import SINUSOIDS, Layout, sinusoid_table
 from tf_transformer.formats.supported import ModelToConvert, check_equal_heads, check_supported
-from tf_transformer.formats.writers.byte_level_writer import TOKENS, write_byte_level
 from tf_transformer.formats.writers.hf_architectures import architecture_of
 from tf_transformer.formats.writers.hf_t5_writer import (
     check_t5,
@@ -42,14 +34,14 @@ from tf_transformer.formats.writers.hf_t5_writer import (
     t5_settings,
     write_t5_weights,
 )
+from tf_transformer.formats.writers.hf_tokenizers import TokenizerFiles, names_of, tokenizer_files
 from tf_transformer.formats.writers.safetensors_writer import write_safetensors
 from tf_transformer.storage.json_files import write_json
 from tf_transformer.storage.model_dir import WEIGHTS_NAME
 from tf_transformer.storage.weight_shapes import weight_shapes
 from tf_transformer.storage.weights_file import read_arrays
-from tf_transformer.text.language_tags import is_tag
 from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, SUPPRESSED_IDS, UNKNOWN_ID
-from tf_transformer.text.vocabulary import WORD_BEGIN, Vocabulary
+from tf_transformer.text.vocabulary import Vocabulary
 
 _NAME = "hf"
 
@@ -84,31 +76,24 @@ def write_hf(model: ModelToConvert, output: pathlib.Path) -> list[str]:
     model_dir, config, source, target = model
     check_convertible(config)
     _check_tokenizer(config, target)
-    is_shared = config.tied_embeddings in ("all", "inputs")
-    if is_shared and _names(source) != _names(target):
+    if config.tied_embeddings in ("all", "inputs") and names_of(source) != names_of(target):
         raise InputError(
             f"{model_dir}: source and target share an embedding, so that the format {_NAME} needs "
             "the same pieces in source.spm and target.spm"
         )
-    source_rows, rows = _rows(config, source), _rows(config, target)
-    own = t5_settings(config) if is_t5(config) else _settings(config, len(source_rows), len(rows))
-    ids = _ids(config, target, rows)
+    files = tokenizer_files(model, _order(config))
+    own = t5_settings(config) if is_t5(config) else _settings(config, files)
+    ids = _ids(files)
+    length = {"model_max_length": config.max_length}
     write_json(output / CONFIG_NAME, own | ids)
-    write_json(output / "generation_config.json", _generation(config, rows) | ids)
-    write_json(output / "tokenizer_config.json", _tokenizer(config, target))
-    if target.is_byte_level:
-        write_byte_level(output, target, rows)
-    else:
-        for name, vocabulary in ((SOURCE_MODEL_NAME, source), (TARGET_MODEL_NAME, target)):
-            (output / name).write_bytes(vocabulary.model)
-        _write_vocabulary(output / VOCABULARY_NAME, source, source_rows)
-        if not is_shared:
-            _write_vocabulary(output / TARGET_VOCABULARY_NAME, target, rows)
+    write_json(output / "generation_config.json", _generation(config, files.rows) | ids)
+    write_json(output / "tokenizer_config.json", files.description() | length)
+    files.write(output)
     if is_t5(config):
         write_t5_weights(model_dir / WEIGHTS_NAME, config, output / WEIGHTS_NAMES[0])
     else:
-        _write_weights(model_dir, config, output / WEIGHTS_NAMES[0], rows)
-    return _changes(config, target)
+        _write_weights(model_dir, config, output / WEIGHTS_NAMES[0], files.rows)
+    return [*_changes(config), *files.notes()]
 
 
 def check_convertible(config: TransformerConfig) -> None:
@@ -144,17 +129,15 @@ def _check_tokenizer(config: TransformerConfig, target: Vocabulary) -> None:
         )
 
 
-def _settings(
-    config: TransformerConfig, source_vocab_size: int, target_vocab_size: int
-) -> dict[str, Any]:
+def _settings(config: TransformerConfig, files: TokenizerFiles) -> dict[str, Any]:
     encoder, decoder = config.side("encoder"), config.side("decoder")
     architecture = architecture_of(config)
     return {
         "architectures": [architecture.class_name],
         "model_type": architecture.model_type,
         "is_encoder_decoder": True,
-        "vocab_size": source_vocab_size,
-        "decoder_vocab_size": target_vocab_size,
+        "vocab_size": len(files.source_rows),
+        "decoder_vocab_size": len(files.rows),
         "share_encoder_decoder_embeddings": config.tied_embeddings in ("all", "inputs"),
         "tie_word_embeddings": config.logits_tied,
         "d_model": config.d_model,
@@ -187,29 +170,9 @@ def _order(config: TransformerConfig) -> list[int]:
     return [UNKNOWN_ID, PAD_ID] if is_second else [PAD_ID, UNKNOWN_ID]
 
 
-def _rows(config: TransformerConfig, vocabulary: Vocabulary) -> list[int]:
-    """Returns our id of each written id.
-
-    A BART has no row for the begin id, whose embedding is that of the end id.
-    """
-    order = _order(config)
-    rows = [*order, *range(len(order), vocabulary.vocab_size)]
-    return [row for row in rows if row != BEGIN_ID] if vocabulary.is_byte_level else rows
-
-
-def _ids(config: TransformerConfig, target: Vocabulary, rows: Sequence[int]) -> dict[str, Any]:
-    end = rows.index(END_ID)
-    ids = {"pad_token_id": rows.index(PAD_ID), "eos_token_id": end, "forced_eos_token_id": end}
-    if target.is_byte_level:  # the output begins with its <s>
-        begin = rows.index(target.pieces.index(TOKENS["bos_token"], END_ID + 1))
-        return ids | {
-            "bos_token_id": begin,
-            "decoder_start_token_id": end,
-            "forced_bos_token_id": begin,
-        }
-    begin = rows.index(BEGIN_ID)
-    start = end if config.begin_embedding == "end" else begin
-    return ids | {"bos_token_id": begin, "decoder_start_token_id": start}
+def _ids(files: TokenizerFiles) -> dict[str, int]:
+    pad, end = (files.rows.index(token_id) for token_id in (PAD_ID, END_ID))
+    return {"pad_token_id": pad, "eos_token_id": end, "forced_eos_token_id": end, **files.ids()}
 
 
 def _generation(config: TransformerConfig, rows: Sequence[int]) -> dict[str, Any]:
@@ -219,32 +182,6 @@ def _generation(config: TransformerConfig, rows: Sequence[int]) -> dict[str, Any
         "num_beams": DEFAULT_BEAM_SIZE,
         "suppress_tokens": [row for row, own in enumerate(rows) if own in SUPPRESSED_IDS],
     }
-
-
-def _tokenizer(config: TransformerConfig, target: Vocabulary) -> dict[str, Any]:
-    if target.is_byte_level:
-        length = {"model_max_length": config.max_length}
-        return {"tokenizer_class": "BartTokenizer", "add_prefix_space": False} | length | TOKENS
-    return {
-        "tokenizer_class": "MarianTokenizer",
-        "separate_vocabs": config.tied_embeddings not in ("all", "inputs"),
-        "model_max_length": config.max_length,
-        "pad_token": target.pieces[PAD_ID],
-        "unk_token": target.pieces[UNKNOWN_ID],
-        "eos_token": target.pieces[END_ID],
-    }
-
-
-def _names(vocabulary: Vocabulary) -> list[str]:
-    """Returns the pieces as the tokenizer looks them up: it separates tags from the text first."""
-    return [
-        piece.removeprefix(WORD_BEGIN) if is_tag(piece) else piece for piece in vocabulary.pieces
-    ]
-
-
-def _write_vocabulary(path: pathlib.Path, vocabulary: Vocabulary, rows: Sequence[int]) -> None:
-    names = _names(vocabulary)
-    write_json(path, {names[row]: written for written, row in enumerate(rows)})
 
 
 def _write_weights(
@@ -296,7 +233,7 @@ def _embedding(matrix: np.ndarray, config: TransformerConfig, rows: Sequence[int
     return matrix
 
 
-def _changes(config: TransformerConfig, target: Vocabulary) -> list[str]:
+def _changes(config: TransformerConfig) -> list[str]:
     changes = ["Transformers divides scores by length ** length_penalty, not ((5 + length) / 6)."]
     if is_t5(config):
         return [*changes, "The logits of the begin id, which starts the decoder, count."]
@@ -304,6 +241,4 @@ def _changes(config: TransformerConfig, target: Vocabulary) -> list[str]:
         changes.append(f"layer_norm_epsilon={config.layer_norm_epsilon} becomes {_EPSILON}.")
     if config.begin_embedding == "zero":
         changes.append("The embedding of the begin id is zero in the logits, too.")
-    if config.num_target_tags and not target.is_byte_level:
-        changes.append("`generate` needs the tag of the target language as forced_bos_token_id.")
     return changes
