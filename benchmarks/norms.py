@@ -1,48 +1,71 @@
-"""What norms folded into the weights could gain at most: decoding with norms that are one scale.
+"""Decoding with norms that are folded into the weights, or computed by one kernel of oneDNN.
 
     python -m benchmarks.norms --model-dir DIR --sentences F [--preset ""] [--batch 1 32]
         [--beam 1 4] [--dtype float32] [--threads 1] [--rounds 9]
 
-gamma and beta of a norm, and the subtraction of the mean, can become part of the weights around it
-where only a product reads its output; then the norm of a row is one factor. Where a residual
-connection reads it, too, as in post-norm layers, they cannot. Here the factor alone is computed,
-with wrong outputs of the same lengths, in turn with the ordinary norm. Prints a table in Markdown
-with the medians of the milliseconds, and of the ratios.
+Only the norms of pre-norm stacks are folded, see `quantization.folded_norms`. The three take turns
+with the same outputs. Prints a table in Markdown with the medians of the milliseconds, and of the
+ratios to the ordinary norms.
 """
 
 import argparse
 import itertools
 import statistics
 import time
+from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
 from benchmarks.where_time_goes import TARGET_LENGTH, add_search_arguments, make_search
 
 
-def scale_only(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
-    """Computes x / sqrt(mean(x^2) + epsilon), the whole of a norm that is folded."""
-    from keras import ops
+def onednn_norm(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
+    """Computes the norm by an operation that has no function in TensorFlow's interface."""
+    import tensorflow as tf
 
-    rows = ops.cast(inputs, "float32")
-    square = ops.mean(ops.square(rows), axis=-1, keepdims=True)
-    return ops.cast(rows * ops.rsqrt(square + epsilon), inputs.dtype)
+    tensors = [tf.convert_to_tensor(x) for x in (inputs, gamma, beta)]
+    attributes = {"epsilon": tf.compat.v1.AttrValue(f=epsilon), "T": tf.compat.v1.AttrValue(type=1)}
+    operation = tf.compat.v1.get_default_graph().create_op(
+        "_MklLayerNorm", tensors, [tf.float32], attrs=attributes
+    )
+    operation.outputs[0].set_shape(inputs.shape)
+    return operation.outputs[0]
 
 
 def make_searches(options: argparse.Namespace) -> dict:
-    """Returns functions that translate a batch, with the ordinary norm and with the factor."""
+    """Returns functions that translate a batch, one for each kind of norm."""
     import tensorflow as tf
 
     from tf_transformer.layers import normalization
+    from tf_transformer.quantization import folded_norms
 
+    plain, fold = normalization.plain_layer_norm, folded_norms.fold_norms
+    kinds: dict[str, tuple[Callable, Callable]] = {
+        "plain": (plain, lambda model: None),
+        "folded": (plain, fold),
+        "oneDNN": (onednn_norm, lambda model: None),
+    }
     length, searches = tf.constant(TARGET_LENGTH), {}
-    for name in ("norm", "scale"):
-        search, ids = make_search(options)
-        norm = normalization.plain_layer_norm if name == "norm" else scale_only
-        with mock.patch.object(normalization, "plain_layer_norm", norm):
+    for name, (norm, fold) in kinds.items():
+        with (
+            mock.patch.object(normalization, "plain_layer_norm", norm),
+            mock.patch.object(folded_norms, "fold_norms", fold),
+        ):
+            search, ids = make_search(options)
             concrete = search.get_concrete_function(ids, length)
         searches[name] = lambda concrete=concrete, ids=ids: concrete(ids, length)
     return searches
+
+
+def time_in_turn(searches: dict, rounds: int) -> dict[str, list[float]]:
+    """Returns the milliseconds of each search in each round, after one that does not count."""
+    times: dict[str, list[float]] = {name: [] for name in searches}
+    for _ in range(rounds + 1):
+        for name, search in searches.items():
+            start = time.perf_counter()
+            search()
+            times[name].append(1000 * (time.perf_counter() - start))
+    return {name: found[1:] for name, found in times.items()}
 
 
 def main() -> None:
@@ -58,20 +81,17 @@ def main() -> None:
 
     tf.config.threading.set_intra_op_parallelism_threads(options.threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    print("| rows | beam | norm, ms | one scale, ms | ratio |\n|---|---|---|---|---|")
+    print("| rows | beam | plain, ms | folded, ms | ratio | oneDNN, ms | ratio |")
+    print("|---|---|---|---|---|---|---|")
     for batch, beam in itertools.product(options.batch, options.beam):
         case = argparse.Namespace(**(vars(options) | {"batch": batch, "beam": beam}))
-        searches = make_searches(case)
-        times: dict[str, list[float]] = {name: [] for name in searches}
-        for _ in range(options.rounds + 1):
-            for name, search in searches.items():
-                start = time.perf_counter()
-                search()
-                times[name].append(1000 * (time.perf_counter() - start))
-        norm, scale = (times[name][1:] for name in ("norm", "scale"))
-        ratio = statistics.median(s / n for n, s in zip(norm, scale, strict=True))
-        cells = f"{statistics.median(norm):.1f} | {statistics.median(scale):.1f} | {ratio:.2f}"
-        print(f"| {batch} | {beam} | {cells} |", flush=True)
+        times = time_in_turn(make_searches(case), options.rounds)
+        plain = times.pop("plain")
+        cells = [f"{batch} | {beam} | {statistics.median(plain):.1f}"]
+        for found in times.values():
+            ratio = statistics.median(x / y for x, y in zip(found, plain, strict=True))
+            cells.append(f"{statistics.median(found):.1f} | {ratio:.2f}")
+        print(f"| {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from keras import ops
 
 from tf_transformer.config_checks import NormType, check_choice
 from tf_transformer.layers.kernels import is_tensorflow, layer_norm, plain_layer_norm
+from tf_transformer.private_interfaces import remove_weights
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -76,11 +77,24 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     Returns:
         Tensor of the shape of `inputs`.
+
+    Attributes:
+        is_folded: whether the norm is x / sqrt(mean(x^2) + epsilon) alone, see `fold`.
     """
 
+    is_folded = False
+
     def call(self, inputs, training=None):
+        if self.is_folded:
+            square = ops.mean(ops.square(inputs), axis=-1, keepdims=True)
+            return inputs * ops.rsqrt(square + self.epsilon)
         norm = layer_norm if training and is_tensorflow() else plain_layer_norm
         return norm(inputs, self.gamma.value, self.beta.value, self.epsilon)
+
+    def fold(self) -> None:
+        """Removes gamma and beta, for inputs with mean 0, see `quantization.folded_norms`."""
+        remove_weights(self, ["gamma", "beta"])
+        self.is_folded = True
 
 
 def make_norm(norm_type: str, epsilon: float, dtype: Any, name: str) -> keras.layers.Layer:

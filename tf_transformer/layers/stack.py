@@ -107,10 +107,12 @@ class Stack(MaskedLayer):
         settings: the settings of the stack.
         layer_settings: those of its layers.
         relative_bias: the bias of all layers with `relative_positions="buckets"`, else None.
+        is_centred: whether each row of the input loses its mean, see `quantization.folded_norms`.
     """
 
     layer_class: type[TransformerLayer]
     is_bidirectional = True
+    is_centred = False
 
     def __init__(
         self, *, name: str | None = None, dtype: Any = None, trainable: bool = True, **settings: Any
@@ -197,6 +199,8 @@ class Stack(MaskedLayer):
         Returns:
             The stack's output, and the list of the embedding and all layers' outputs.
         """
+        if self.is_centred:
+            hidden = hidden - ops.mean(hidden, axis=-1, keepdims=True)
         outputs, states = [hidden], [hidden]
         for layer_index in range(self.settings.num_layers):
             hidden = run_layer(layer_index, hidden)

@@ -403,6 +403,7 @@ def load_for_decoding(
     calibrate: Calibrate | None = None,
     adapter: "Adapter | None" = None,
     tiled: bool | None = None,
+    folded: bool = True,
 ) -> "tuple[DecoderModel, Tokenizer | None, Tokenizer]":
     """Loads a model as `load_model` does, but with weights that are prepared for decoding.
 
@@ -415,6 +416,7 @@ def load_for_decoding(
             from the loaded model and its tokenizers; None means a scale per row.
         adapter: what to add to the weights.
         tiled: see `prepare_for_decoding`.
+        folded: see `prepare_for_decoding`.
 
     Returns:
         As `load_model`.
@@ -424,7 +426,7 @@ def load_for_decoding(
     """
     model, source, target = load_model(model_dir, dtype_to_load(dtype), adapter)
     ranges = calibrate(model, source, target) if calibrate else None
-    prepare_for_decoding(model, dtype, ranges, tiled)
+    prepare_for_decoding(model, dtype, ranges, tiled, folded)
     return model, source, target
 
 
@@ -444,8 +446,12 @@ def prepare_for_decoding(
     dtype: str,
     input_ranges: "Mapping[keras.layers.Layer, float] | None" = None,
     tiled: bool | None = None,
+    folded: bool = True,
 ) -> None:
-    """Tiles or quantizes the weights of a model, and tabulates sinusoids; it can then only decode.
+    """Prepares the weights of a model, and tabulates sinusoids; it can then only decode.
+
+    In float32 norms are folded into the weights, and large weights are tiled; or weights are
+    quantized.
 
     Args:
         model: a model of the dtype that `dtype_to_load` returns.
@@ -453,6 +459,8 @@ def prepare_for_decoding(
         input_ranges: with "int8", the argument of `quantize`.
         tiled: whether large products get tiled weights, which only CPUs gain from; None means
             unless TensorFlow uses a GPU. Products in 8 bits have none.
+        folded: whether norms are folded, see `fold_norms`; not for products that are then given
+            adapters.
 
     Raises:
         InputError: int8 cannot be computed here, see `quantize`.
@@ -461,6 +469,7 @@ def prepare_for_decoding(
     from tf_transformer.layers.positions import PositionalEncoding
     from tf_transformer.private_interfaces import sublayers
     from tf_transformer.quantization import int8
+    from tf_transformer.quantization.folded_norms import fold_norms
     from tf_transformer.quantization.tiled_matmul import tile_weights
 
     for layer in sublayers(model):
@@ -468,5 +477,7 @@ def prepare_for_decoding(
             layer.tabulate()
     if dtype == "int8":
         int8.quantize(model, input_ranges)
+    elif folded:
+        fold_norms(model)
     if tiled or (tiled is None and not has_gpu()):
         tile_weights(model)

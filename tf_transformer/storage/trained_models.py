@@ -187,19 +187,19 @@ class TrainedModels:
         """
         if self.is_ensemble:
             self.check()
-        adapter = self.read_adapter()
+        adapter, row_adapters = self.read_adapter(), self.read_row_adapters()
         members, sources, targets = zip(
             *(
-                load_for_decoding(directory, dtype, calibrate, adapter, tiled)
+                load_for_decoding(directory, dtype, calibrate, adapter, tiled, not row_adapters)
                 for directory in self.directories
             ),
             strict=True,
         )
         if not self.is_ensemble:
-            if adapters := self.read_row_adapters():
+            if row_adapters:
                 from tf_transformer.models.row_adapters import adapt_rows
 
-                of_layers = {name: adapter.of_layers() for name, adapter in adapters.items()}
+                of_layers = {name: found.of_layers() for name, found in row_adapters.items()}
                 adapt_rows(members[0], of_layers)
             return members[0], sources[0], targets[0]
         from tf_transformer.models.ensemble import Ensemble
