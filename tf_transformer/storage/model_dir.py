@@ -450,8 +450,7 @@ def prepare_for_decoding(
 ) -> None:
     """Prepares the weights of a model, and tabulates sinusoids; it can then only decode.
 
-    In float32 norms are folded into the weights, and large weights are tiled; or weights are
-    quantized.
+    Weights are quantized; or norms are folded into them, and large ones are tiled.
 
     Args:
         model: a model of the dtype that `dtype_to_load` returns.
@@ -477,7 +476,7 @@ def prepare_for_decoding(
             layer.tabulate()
     if dtype == "int8":
         int8.quantize(model, input_ranges)
-    elif folded:
+    if folded:
         fold_norms(model)
     if tiled or (tiled is None and not has_gpu()):
         tile_weights(model)
