@@ -49,6 +49,7 @@ _IN_ANY_LANGUAGE = Abbreviations(
     "Fridays Saturday Saturdays Sunday Sundays January February March April May June July August "
     "September October November December Eastern Central Mountain Pacific Greenwich Coordinated",
 )
+# In the order of `sentence_starters.STARTERS`, with the same keys.
 _LISTS = {
     "bg": Abbreviations(
         anywhere="проф акад доц инж арх д-р г-н г-жа г-ца ул бул пл кв св напр вж срв чл.-кор ген "

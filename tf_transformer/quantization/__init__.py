@@ -1,1 +1,1 @@
-"""Faster matrix products for decoding: 8-bit integers and tiled weights."""
+"""Weights prepared for decoding: 8-bit integers, tiles, and folded norms."""

@@ -33,7 +33,7 @@ def fold_norms(model: keras.Model) -> None:
 
     The outputs are unchanged except for rounding. Stacks that it cannot fold stay as they are: with
     other norms than layer norm, without a last norm, without biases, with SSRU, with a layer
-    history, or with products that were replaced or have LoRA weights.
+    history, wider than 512, or with products that were replaced or have LoRA weights.
 
     Args:
         model: the model to change, which is then used for decoding and nothing else.
@@ -52,6 +52,7 @@ def _can_be_folded(stack: Stack) -> bool:
         or not settings.dense_bias
         or stack.settings.layer_history
         or stack.compute_dtype != "float32"
+        or stack.final_norm.gamma.shape[0] > _MAX_WIDTH
     ):
         return False
     products = [
@@ -60,12 +61,8 @@ def _can_be_folded(stack: Stack) -> bool:
         for _, first, last in _sublayers(layer)
         for product in (first, last)
     ]
-    return all(
-        x.product is None
-        and x.update is None
-        and not x.lora_enabled
-        and x.kernel.shape[0] <= _MAX_WIDTH
-        for x in products
+    return not any(
+        x.product is not None or x.update is not None or x.lora_enabled for x in products
     )
 
 

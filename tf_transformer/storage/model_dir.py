@@ -407,7 +407,7 @@ def load_for_decoding(
 ) -> "tuple[DecoderModel, Tokenizer | None, Tokenizer]":
     """Loads a model as `load_model` does, but with weights that are prepared for decoding.
 
-    The model can only decode: the weights are tiled or quantized.
+    The model can only decode, see `prepare_for_decoding`.
 
     Args:
         model_dir: the model directory.
@@ -450,7 +450,7 @@ def prepare_for_decoding(
 ) -> None:
     """Prepares the weights of a model, and tabulates sinusoids; it can then only decode.
 
-    Weights are quantized; or norms are folded into them, and large ones are tiled.
+    Weights are quantized; where they are not, norms are folded into them, and large ones are tiled.
 
     Args:
         model: a model of the dtype that `dtype_to_load` returns.

@@ -74,6 +74,8 @@ def _run(options):
             write_json(path, [run.as_dict() for run in runs])
     if not runs:
         folders = ", ".join(printable(str(folder)) for folder in options.folders)
+        if options.report:
+            raise InputError(f"no model directory in {folders}, so {options.report} is not written")
         print(f"No model directory in {folders}")
         return
     if options.report:

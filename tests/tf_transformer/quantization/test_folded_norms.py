@@ -62,6 +62,7 @@ def num_folded(model):
         ({"activation": "swiglu", "relative_positions": "keys_values"}, 10),
         ({"positions": "learned", "embedding_norm": True, "logits_bias": True}, 10),
         ({"relative_positions": "buckets", "relative_buckets": 4, "head_dim": 5}, 10),
+        ({"d_ff": 600}, 10),
         ({"draft_heads": 2, "tied_embeddings": "none"}, 10),
         ({"decoder_only": True, "source_vocab_size": None}, 4),
     ],

@@ -203,6 +203,9 @@ def test_runs(judged, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     assert main(["runs", str(tmp_path / "empty")]) == 0
     assert capsys.readouterr().out == f"No model directory in {tmp_path}/empty\n"
+    report = tmp_path / "report.html"
+    assert main(["runs", str(tmp_path / "empty"), "--report", str(report)]) == 2
+    assert f"so {report} is not written" in capsys.readouterr().err and not report.exists()
     assert main(["runs", str(tmp_path / "nowhere")]) == 2
     assert "nowhere: no such folder" in capsys.readouterr().err
 
