@@ -12,7 +12,7 @@ from tf_transformer.__main__ import main
 from tf_transformer.predictors.model_predictor import ModelPredictor
 from tf_transformer.reranking.reranker import Reranker
 from tf_transformer.reranking.settings import MinimumBayesRisk
-from tf_transformer.storage.model_dir import load_model
+from tf_transformer.storage.model_dir import load_for_decoding
 from training.evaluation.weight_tuning import GRID
 
 SAMPLES = ["--mbr", "--mbr-samples", "6", "--seed", "5"]
@@ -53,7 +53,7 @@ def translate(model_dir, source, output, *options):
 def test_translate_mbr(talkative, source, tmp_path, options, choice):
     """The command does what the class does, with n best in the order of their scores."""
     lines = source.read_text().splitlines()
-    predictor = ModelPredictor.of_model(*load_model(talkative), beam_size=6)
+    predictor = ModelPredictor.of_model(*load_for_decoding(talkative), beam_size=6)
     reranker = Reranker(predictor, choice, {"beam_size": 6}, num_best=2)
     expected = reranker.translate_batch(lines)
     assert translate(talkative, source, tmp_path / "out", *options) == [x[0].text for x in expected]
