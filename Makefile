@@ -32,7 +32,7 @@ test-all: $(VENV)/installed-$(EXTRAS)
 # Without the tests that take a second or more; every package is covered.
 test-fast: $(VENV)/installed-$(EXTRAS)
 	$(BIN)/ruff check .
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -m "not slow and not exhaustive"
 
 # Apache Beam wants protobuf below 7, and the comparisons with Transformers 7: so an environment apart.
 test-beam:

@@ -72,7 +72,9 @@ _WS = r"[\t\n\f\r ]"
 _ATTRIBUTE_NAME = r"=?+[^\t\n\f\r />=][^\t\n\f\r />=]*+"
 _VALUE = r"""(?:"([^"]*+)"|'([^']*+)'|([^\t\n\f\r >"'][^\t\n\f\r >]*+)|(?=>))"""
 _ATTRIBUTE = rf"({_ATTRIBUTE_NAME})(?:{_WS}*+={_WS}*+{_VALUE}|(?!{_WS}*+=))"
-_REST = rf"[a-zA-Z_:\x80-\U0010ffff][^\t\n\f\r />]*+(?:[\t\n\f\r /]++|{_ATTRIBUTE})*+>"
+# Without groups: within possessive quantifiers, `re` of Python 3.11 can lose their places.
+_ANY_ATTRIBUTE = re.sub(r"\((?!\?)", "(?:", _ATTRIBUTE)
+_REST = rf"[a-zA-Z_:\x80-\U0010ffff][^\t\n\f\r />]*+(?:[\t\n\f\r /]++|{_ANY_ATTRIBUTE})*+>"
 START_TAG, END_TAG = re.compile(f"<{_REST}"), re.compile(f"</{_REST}")
 ATTRIBUTE = re.compile(rf"[\t\n\f\r /]*+{_ATTRIBUTE}")
 TAG_NAME = re.compile(r"<([^\t\n\f\r />]+)")

@@ -331,6 +331,7 @@ def test_fuzzed_documents():
 
 @hypothesis.settings(max_examples=60, deadline=None)
 @hypothesis.given(strategies.text(alphabet="<>&/!-?='\" apbi;#x\n\r\0\u200b\u202e日", max_size=60))
+@hypothesis.example("<b/;=; ;=>")  # with which `re` of Python 3.11 lost the place of a group
 def test_any_characters(document):
     found = translate(document)
     assert soup_faults(found) == []
