@@ -29,7 +29,7 @@ test: $(VENV)/installed-$(EXTRAS)
 test-all: $(VENV)/installed-$(EXTRAS)
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
-# Without the tests that take a second or more; every package is covered.
+# Without trainings, exports and the tests that take about half a second; every package is covered.
 test-fast: $(VENV)/installed-$(EXTRAS)
 	$(BIN)/ruff check .
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -m "not slow and not exhaustive"

@@ -26,6 +26,8 @@ from training.data.text_pair import TextPair
 from training.demo.corpus import write_demonstration
 from training.settings import make_config, read_settings
 
+# Fixtures that train or export a model.
+EXPENSIVE = frozenset(("trained", "talkative", "exported", "with_files"))
 GPU_TESTS = pathlib.Path(__file__).parent / "gpu"
 
 
@@ -47,9 +49,13 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Puts the tests of large models first: TensorFlow never frees the functions of an export.
 
-    Marks the cases that a `representatives` mark does not choose as exhaustive.
+    Marks the tests that need a trained model as slow, and the cases that a `representatives` mark
+    does not choose as exhaustive.
     """
     items.sort(key=lambda item: "large" not in item.keywords)
+    for item in items:
+        if EXPENSIVE.intersection(item.fixturenames):
+            item.add_marker("slow")
     cases = collections.defaultdict(list)
     for item in items:
         if item.get_closest_marker("representatives"):

@@ -76,12 +76,14 @@ def test_the_commands_of_the_docs_are_found():
     assert ("benchmarks.markup", "") in COMMANDS
 
 
+@pytest.mark.slow
 def test_padding_changes_attention_by_rounding_only():
     differences = padding_differences(np.random.default_rng(0))
     assert len(differences) == len(PADDING)
     assert max(differences) < 1e-5
 
 
+@pytest.mark.slow
 def test_the_size_of_a_report_without_a_browser(monkeypatch, capsys):
     monkeypatch.setattr("shutil.which", lambda name: None)
     words = ["--sentences", "3", "--systems", "2"]
@@ -116,6 +118,7 @@ def test_errors_that_a_caller_can_cause(error, line):
     assert benchmarks.explain(error) == line
 
 
+@pytest.mark.slow
 def test_a_wrong_path_ends_a_benchmark_in_one_line(tmp_path):
     words = ["benchmarks.engines", "--from", str(tmp_path / "x.json")]
     done = subprocess.run([sys.executable, "-m", *words], cwd=ROOT, capture_output=True, text=True)

@@ -60,6 +60,7 @@ LINE_READERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [LINES, LINES + b"\r\n", b"\t\n\t\r", b"", b"\r", b"\n\r"])
 @pytest.mark.parametrize("suffix", COMPRESS)
 def test_lines_are_those_without_the_mark(tmp_path, suffix, text):

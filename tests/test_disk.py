@@ -107,6 +107,7 @@ def test_training_finds_its_checkpoints_without_the_list(corpus, model_dir, caps
     assert pathlib.Path("step-40.index") in after
 
 
+@pytest.mark.slow
 def test_training_again_keeps_the_average(corpus, model_dir):
     """Nothing is left to train, so nothing is written over."""
     assert main(["average", "--model-dir", str(model_dir), "--last", "2"]) == 0
@@ -155,6 +156,7 @@ def test_replacing_leaves_devices_alone():
     assert pathlib.Path("/dev/null").is_char_device()
 
 
+@pytest.mark.slow
 def test_errors_of_writing_to_devices_name_them(tmp_path, capsys):
     with (
         pytest.raises(OSError, match="No space left on device: '/dev/full'"),
@@ -269,6 +271,7 @@ def test_translate_never_writes_over_its_input(model_dir, tmp_path, capsys):
     assert "is the input" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_translate_never_reads_what_it_writes(model_dir, tmp_path, capsys):
     """What grows beside an output, or what standard output is appended to."""
     text = tmp_path / "text.partial"

@@ -56,6 +56,7 @@ def test_named_tests(page):
         assert not name or re.search(rf"def {name}\(", source), f"{path}::{name}"
 
 
+@pytest.mark.slow
 @PAGE
 def test_commands_parse(page):
     for command in commands(page.read_text(encoding="utf-8")):

@@ -140,6 +140,7 @@ def check_commands(output, expected):
     return parsed, trainings
 
 
+@pytest.mark.slow
 def test_commands_of_the_recipe(small_corpus):
     """Each command that the script gives is valid, and a student is evaluated on each test set."""
     settings = ["--set", "data.batch_tokens=99"]

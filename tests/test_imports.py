@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from tests.conftest import EXPENSIVE
+
 ROOT = pathlib.Path(__file__).parents[1]
 FOLDERS = ("tf_transformer", "training", "export")
 OURS = {*FOLDERS, "tests", "benchmarks", "examples"}
@@ -153,6 +155,7 @@ def _with_packages(name: str) -> list[str]:
     return [".".join(parts[:length]) for length in range(1, len(parts) + 1)]
 
 
+@pytest.mark.slow
 def test_no_cycles():
     sources = {name: path.read_text(encoding="utf-8") for name, path in MODULES.items()}
     assert circular(sources) == set()
@@ -177,6 +180,7 @@ def run_python(*arguments: str) -> subprocess.CompletedProcess:
     )
 
 
+@pytest.mark.slow
 def test_help_does_not_import_tensorflow():
     done = run_python("-X", "importtime", "-m", "tf_transformer", "--help")
     assert done.returncode == 0
@@ -335,6 +339,7 @@ def parts() -> dict[str, set[str]]:
     return parts_imported(sources)
 
 
+@pytest.mark.slow
 def test_errors_of_input_have_a_class_of_their_own():
     """The command line reports them in one line; any other `ValueError` is a fault of ours."""
     for name, path in MODULES.items():
@@ -343,6 +348,7 @@ def test_errors_of_input_have_a_class_of_their_own():
                 assert ast.unparse(node.func) != "ValueError", f"{name}:{node.lineno}"
 
 
+@pytest.mark.slow
 def test_only_a_command_changes_malloc():
     """It is the whole process's, which belongs to whoever calls `training.train`."""
     importers = {
@@ -431,8 +437,9 @@ def test_the_layout_is_written_down(parts):
         assert parts.get(part, set()) & set(order[number:]) == set(), part
 
 
+@pytest.mark.slow
 def test_every_package_has_fast_tests():
-    """`make test-fast` leaves out what is marked as slow."""
+    """`make test-fast` leaves out what is marked as slow, and what needs a trained model."""
     for folder in {
         path.parent for package in FOLDERS for path in (ROOT / "tests" / package).rglob("test_*.py")
     }:
@@ -447,5 +454,6 @@ def _has_fast_test(path):
         isinstance(node, ast.FunctionDef)
         and node.name.startswith("test_")
         and "pytest.mark.slow" not in map(ast.unparse, node.decorator_list)
+        and not EXPENSIVE & {argument.arg for argument in node.args.args}
         for node in tree.body
     )

@@ -250,6 +250,7 @@ def test_misuse(corpus, trained, loaded, tmp_path, capsys):
     assert "a language model (model.decoder_only) has no source" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_completing_stops_at_a_prompt_that_is_too_long(language_model_dir, tmp_path, capsys):
     text = tmp_path / "text"
     text.write_text("Der\n" + "Montag " * 60 + "\n")
@@ -288,6 +289,7 @@ def test_perplexity_of_nothing_is_refused(language_model_dir, tmp_path, text, ca
     assert "no sentence is left to evaluate" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_perplexity_leaves_out_is_said(corpus, language_model_dir, tmp_path, caplog):
     lines = "Der\n\n" + "Montag " * 60 + "\n"
     (tmp_path / "text").write_text(lines)

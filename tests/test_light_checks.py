@@ -1088,6 +1088,7 @@ def test_a_broken_cluster_is_refused_before_tensorflow_is_imported(places, tf_co
     assert not places["new"].exists()
 
 
+@pytest.mark.slow
 def test_runs_needs_no_tensorflow(trained, tmp_path):
     lines = {"runs": ["runs", str(trained.parent), "--json", str(tmp_path / "runs.json")]}
     status, output, errors = run_without_tensorflow(lines)["runs"]
@@ -1097,6 +1098,7 @@ def test_runs_needs_no_tensorflow(trained, tmp_path):
     assert run["step"] == 30 and run["num_weights"] > 0 and run["validation"]["loss"] > 0
 
 
+@pytest.mark.slow
 def test_compare_needs_no_tensorflow(tmp_path):
     (tmp_path / "a").write_text("Ein Hund.\n")
     file, report = str(tmp_path / "a"), str(tmp_path / "r.html")

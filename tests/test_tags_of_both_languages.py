@@ -307,6 +307,7 @@ def test_other_vocabularies_are_refused(folders, models, tmp_path, capsys):
             read_tokenizers(folder)
 
 
+@pytest.mark.slow
 def test_word_alignment_counts_tags_and_links_none(translators):
     """The tags are words 0 and 1 of the source; the first is the target's first token."""
     model, *tokenizers = (

@@ -166,6 +166,7 @@ def test_logits_and_gradients(original, smoothed_over):
     assert compared >= len(gradients) - 2
 
 
+@pytest.mark.slow
 def test_marian_begins_with_a_zero_vector():
     """Published models begin with a token whose row is zero; here the row does not matter."""
     config, naming, module, run = marian()
@@ -186,6 +187,7 @@ def test_marian_begins_with_a_zero_vector():
         assert np.abs(difference).max() < 1e-5
 
 
+@pytest.mark.slow
 def test_marian_decodes_alike():
     """Greedy decoding from the cache gives what Hugging Face's `generate` does."""
     config, naming, module, _ = marian()

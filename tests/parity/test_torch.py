@@ -136,6 +136,7 @@ def run_torch(whole, arrays):
     return memory, outputs
 
 
+@pytest.mark.slow
 def test_outputs(norm_position, arrays, rng):
     model, whole = make_both(norm_position, rng)
     for ours, theirs, real in zip(

@@ -89,6 +89,7 @@ def test_labels_of_heads():
     np.testing.assert_array_equal(labels_of_heads(labels, 3), expected)
 
 
+@pytest.mark.slow
 def test_loss():
     """The mean of the heads' cross-entropies, token by token in NumPy."""
     config = TransformerConfig(

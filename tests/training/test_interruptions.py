@@ -190,6 +190,7 @@ def test_a_signal_breaks_translations_off(corpus, tmp_path, monkeypatch):
         assert ours["bleu"] == theirs["bleu"]
 
 
+@pytest.mark.slow
 def test_lost_checkpoints_are_not_begun_over(corpus, whole, tmp_path):
     model_dir = tmp_path / "model"
     shutil.copytree(whole, model_dir)
@@ -202,6 +203,7 @@ def test_lost_checkpoints_are_not_begun_over(corpus, whole, tmp_path):
     assert (model_dir / "model.weights.h5").read_bytes() == weights
 
 
+@pytest.mark.slow
 def test_a_signal_before_the_first_step(corpus, tmp_path, monkeypatch):
     """It is kept until training can stop in order, and training does not begin."""
 

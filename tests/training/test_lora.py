@@ -95,6 +95,7 @@ def test_product(shape, training):
         np.testing.assert_allclose(layer(inputs, training=training), expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("switches", [{}, dict(tied_embeddings="none", activation="swiglu")])
 def test_merge(switches):
     config = TransformerConfig(**SIZES, **switches)
@@ -118,6 +119,7 @@ def test_merge(switches):
         np.testing.assert_allclose(found[name], weight, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_merged_weights_are_not_rounded():
     """With half precision, W + A B is still computed in float32."""
     model, plain = (
@@ -187,6 +189,7 @@ def test_only_a_and_b_learn(targets, options):
     assert changed == {f"{name}/lora_kernel_{part}" for name in layers for part in "ab"} != set()
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_the_merged_kernel():
     """dA = s x^T dy B^T and dB = s (x A)^T dy, that is s dW B^T and s A^T dW."""
     import tensorflow as tf
@@ -524,6 +527,7 @@ def test_other_files_are_refused(tmp_path):
         read_adapter(path, CONFIG)
 
 
+@pytest.mark.slow
 def test_another_base_is_refused(trained, tmp_path, capsys):
     """By its digest, though the shapes fit; in one line, before TensorFlow is needed."""
     model = load_model(trained)[0]

@@ -33,6 +33,7 @@ def keras_adam(learning_rate):
     return keras.optimizers.Adam(learning_rate, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
 
 
+@pytest.mark.slow
 def test_equals_keras():
     updates = random_gradients(20)
     for ours, theirs in zip(

@@ -97,6 +97,7 @@ def test_stopped_and_continued_equals_uninterrupted(corpus, trained, tmp_path, c
     assert names == {"step-10", "step-20", "step-30"}
 
 
+@pytest.mark.slow
 def test_finished_run_trains_no_further(corpus, trained):
     before = weights_of(trained)
     assert train(small_config(), model_dir=trained, **corpus.arguments).step == 30

@@ -123,6 +123,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_outputs_for_old_text_are_unchanged(tmp_path, name):
     """The logits of the old ids, exactly; the new ones are those of mean rows."""
@@ -153,6 +154,7 @@ def test_outputs_for_old_text_are_unchanged(tmp_path, name):
         np.testing.assert_array_equal(part, value)
 
 
+@pytest.mark.slow
 def test_new_tags_start_from_old_ones(tmp_path):
     """On the source alone where the vocabularies are separate; terms where they are missing."""
     source, target = vocabulary(tags=["<2de>", "<2en>"]), vocabulary("unigram")
@@ -191,6 +193,7 @@ def test_pieces_that_were_unknown_start_from_all(tmp_path):
 # ---- What is refused ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -131,6 +131,7 @@ class FakeModel(LocalPredictor):
         return {"links": tf.constant(links), "score": tf.ones(rows), "aligned": tf.fill(rows, True)}
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_resumes(talkative, files, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(line_results, "_BATCH_SIZE", 10)
     monkeypatch.setattr("export.commands.align_cli.load_models", lambda *_: FakeModel())

@@ -200,6 +200,7 @@ def ask(process, *lines):
     return [process.stdout.readline() for _ in lines]
 
 
+@pytest.mark.slow
 def test_a_server_answers_before_the_next_line_comes():
     behaviour = Behaviour()
     with serve("grpc", behaviour) as address:
@@ -223,6 +224,7 @@ def test_a_model_answers_before_the_next_line_comes(trained):
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_faulty_line_ends_a_stream_after_its_answers(tmp_path):
     with serve("rest", Behaviour()) as address:
         options = ("--server", address, "--target-language", "de")
@@ -305,6 +307,7 @@ def test_a_line_that_a_server_refuses_is_named_by_its_number(tmp_path, capsys):
     assert "cannot refuse (row 401, sent again alone)" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_no_control_characters(tmp_path):
     """They reach files and pipes as they are."""
     line = b"red\x1b[31m \xc2\x9b2J \x07\t\xc3\x89\xe3\x80\x80\xe2\x80\x8cx\n"
@@ -321,6 +324,7 @@ def test_a_terminal_gets_no_control_characters(tmp_path):
     assert shown == expected.expandtabs()
 
 
+@pytest.mark.slow
 def test_who_types_is_told_so(tmp_path):
     """And whoever gives a file or a pipe is not."""
     (tmp_path / "in").write_text("typed\n")
@@ -356,6 +360,7 @@ def test_nothing_to_translate_loads_no_model(trained, tmp_path, monkeypatch):
         main([*command, "--input", str(tmp_path / "in")])
 
 
+@pytest.mark.slow
 def test_a_dash_stands_for_the_standard_streams(tmp_path):
     with serve("rest", Behaviour()) as address:
         command = [*COMMAND, "--server", address, "--input", "-", "--output", "-"]

@@ -229,6 +229,7 @@ def test_two_processes_do_not_write_the_same_output(server, text, tmp_path, caps
 # Shards
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_shards", [1, 3, 7])
 @pytest.mark.parametrize("name", ["text", "text.gz"])
 def test_the_shards_are_the_whole(server, text, tmp_path, name, num_shards):

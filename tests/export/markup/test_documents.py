@@ -285,6 +285,7 @@ def test_attributes_only_on_request():
     )
 
 
+@pytest.mark.slow
 @hypothesis.settings(max_examples=30, deadline=None)
 @hypothesis.given(seed=strategies.integers(0, 2**32), noise=strategies.sampled_from([0, 0.3, 1]))
 def test_well_formed(seed, noise):
@@ -324,11 +325,13 @@ def test_text_without_tags_is_the_plain_translation():
         assert text_of(found) == kept[0].text, document
 
 
+@pytest.mark.slow
 def test_fuzzed_documents():
     counts = fuzz(60, seed=6)  # with 5, one soup is of those of `test_what_is_repaired_stays_so`
     assert counts == {"html": 20, "xml": 20, "soup": 20}
 
 
+@pytest.mark.slow
 @hypothesis.settings(max_examples=60, deadline=None)
 @hypothesis.given(strategies.text(alphabet="<>&/!-?='\" apbi;#x\n\r\0\u200b\u202e日", max_size=60))
 @hypothesis.example("<b/;=; ;=>")  # with which `re` of Python 3.11 lost the place of a group

@@ -663,6 +663,7 @@ def test_endings_behind_marks():
         assert translate(document, identity)[1] == [text]
 
 
+@pytest.mark.slow
 def test_many_asides():
     """However deep, and in linear time."""
     document = '<span class="sidenote">A note.' * 300 + "</span>" * 300

@@ -4,6 +4,7 @@ import itertools
 import random
 
 import numpy as np
+import pytest
 
 from export.markup.ordered_ranges import ranges_in_order
 
@@ -21,6 +22,7 @@ def total(gains, ranges):
     return sum(gain[a:b].sum() for gain, (a, b) in zip(gains, ranges, strict=True))
 
 
+@pytest.mark.slow
 def test_largest_of_all():
     rng, num_possible = random.Random(1), 0
     for _ in range(400):

@@ -219,6 +219,7 @@ def _random_text(rng, words, depth, links):
     return " ".join(chunks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share_of_links", [0, 0.3, 1, 2])
 def test_no_link_is_lost(share_of_links):
     """Whatever the alignment says, if there are as many words as links."""
@@ -380,6 +381,7 @@ def test_equal_atoms_side_by_side():
     assert texts == ["Press Tab Tab now"]
 
 
+@pytest.mark.slow
 def test_many_atoms():
     document = "<p>" + " ".join(f"<code>a{i} b</code> c" for i in range(2000)) + "</p>"
     found = MarkupTranslator(identity, markup="html").translate(document)

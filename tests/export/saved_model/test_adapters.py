@@ -146,6 +146,7 @@ def test_adapters_of_a_quantized_model():
         assert error < 0.3 * np.linalg.norm(expected - base[row])
 
 
+@pytest.mark.slow
 def test_without_a_choice_the_model_is_the_base():
     config = TransformerConfig(**CONFIG)
     model = Transformer(config)
@@ -215,6 +216,7 @@ def test_export_command(unverified, with_files, files, corpus, tmp_path):
     assert found == Translator.load(with_files.model_dir, adapter=files["it"])(lines)
 
 
+@pytest.mark.slow
 def test_options_that_are_refused(talkative, trained, files, tmp_path, capsys):
     path = files["it"]
     command = ["export", "--model-dir", str(talkative), "--output", str(tmp_path / "served")]

@@ -284,6 +284,7 @@ def test_loops_become_calls_if_asked(folders, tmp_path):
         assert {node.attr["_lower_using_switch_merge"].b for node in loops} == {is_lowered}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "d_ff", "expected"),
     [

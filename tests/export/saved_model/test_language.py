@@ -37,6 +37,7 @@ def test_an_optional_signature(translator):
     np.testing.assert_allclose(found["probability"], expected.probabilities, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_other_signatures_stay_as_they_are(translator):
     graphs = []
     for identifier in (None, LanguageIdentifier(CLASSIFIER)):

@@ -183,6 +183,7 @@ def test_nbest(loaded, talkative, sentences):
     assert (narrow["translations"][:, 2:] == b"").all()
 
 
+@pytest.mark.slow
 def test_alignment(loaded, translator, sentences):
     answer = ask(loaded, "align", text=[*sentences, b""])
     plain = ask(loaded, "serving_default", text=[*sentences, b""])
@@ -221,6 +222,7 @@ def test_scores_are_those_of_the_search(loaded, sentences):
         assert not row[count:].any()
 
 
+@pytest.mark.slow
 def test_completions_begin_with_their_prefix(loaded, sentences):
     plain = ask(loaded, "serving_default", text=sentences)["translation"]
     prefixes = [
@@ -235,6 +237,7 @@ def test_completions_begin_with_their_prefix(loaded, sentences):
     assert (answer["translation"][2::3] == plain[2::3]).mean() > 0.6
 
 
+@pytest.mark.slow
 def test_samples(loaded, sentences):
     draw = dict(text=sentences, temperature=1.0, top_k=0, top_p=0.0, seed=np.arange(24))
     first, again = ask(loaded, "sample", **draw), ask(loaded, "sample", **draw)

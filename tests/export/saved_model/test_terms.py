@@ -42,6 +42,7 @@ def sentences(corpus):
     return (corpus.directory / "test.en").read_text(encoding="utf-8").splitlines()[:24]
 
 
+@pytest.mark.slow
 def test_the_request_of_the_guide(loaded):
     (body,) = re.findall("curl -d '(.*)'", signature_examples(["terms"], "model"))
     inputs = json.loads(body)["inputs"]
@@ -67,6 +68,7 @@ def ask(loaded, text, terms=None, protect=0, name="terms", **options):
     }
 
 
+@pytest.mark.slow
 def test_it_is_only_exported_on_request(translator):
     assert "terms" not in SIGNATURES
     served = ServedTranslator(translator, ["serving_default"])

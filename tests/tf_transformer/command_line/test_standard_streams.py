@@ -28,6 +28,7 @@ def run(command, redirection=""):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "redirection", "message"),
     [
@@ -70,6 +71,7 @@ def test_reports_may_be_lost(tmp_path, redirection):
     assert json.loads((tmp_path / "runs.json").read_text()) == []
 
 
+@pytest.mark.slow
 def test_a_closed_stream_is_no_file_of_the_command(tmp_path):
     """The first file that is opened would get its number, and what is printed."""
     (tmp_path / "in").write_text("a dog\n")
@@ -79,6 +81,7 @@ def test_a_closed_stream_is_no_file_of_the_command(tmp_path):
     assert (tmp_path / "out").read_text() == "A DOG\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 5000])
 def test_a_full_disk_is_named(rows, tmp_path):
     (tmp_path / "in").write_text("a dog\n" * rows)
@@ -88,6 +91,7 @@ def test_a_full_disk_is_named(rows, tmp_path):
     assert done.stderr == "tf-transformer: error: standard output: no space left on device\n"
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_gone(tmp_path):
     """Standard output ends without a word, as in `| head`; a pipe that was named is named."""
     (tmp_path / "in").write_text("a dog\n" * 5000)

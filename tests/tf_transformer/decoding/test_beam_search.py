@@ -181,6 +181,7 @@ def test_full_width_beam_finds_the_best_of_all_outputs(
             assert_best(best, expected[row])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end_ids", [(END, 3), (END, 4, 3)])
 def test_any_of_several_ends(end_ids):
     """Against a model whose end is as probable as all of them, and which knows no other."""
@@ -231,6 +232,7 @@ def test_agrees_with_plain_beam_search(beam_size, num_best, alpha):
         assert_agrees(model, [row % 9 for row in range(36)], num_best, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.representatives(every=3)
 @pytest.mark.parametrize("alpha", [0.6, 1.0, 2.0])
 @pytest.mark.parametrize(("beam_size", "num_best"), [(4, 1), (4, 2), (5, 3)])
@@ -278,6 +280,7 @@ def test_agrees_with_plain_beam_search_for_any_arguments(data):
 # ---- Greedy search. ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suppressed_ids", [(), SPECIAL])
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
 def test_a_beam_of_one_is_greedy_search(alpha, suppressed_ids):
@@ -317,6 +320,7 @@ def test_a_batch_is_as_its_rows_alone(search, options):
         assert_same(Hypotheses(*(x[i : i + 1] for x in together)), alone)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", [greedy_search, beam_search])
 def test_an_empty_batch_finds_nothing(search):
     options = {} if search is greedy_search else dict(beam_size=3)
@@ -325,6 +329,7 @@ def test_an_empty_batch_finds_nothing(search):
     assert found.scores.shape == (0, options.get("beam_size", 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "search",
     [
@@ -350,6 +355,7 @@ def test_a_batch_size_known_to_the_graph_changes_nothing(search):
 # ---- Properties of every result. ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("search", "options"),
     [
@@ -389,6 +395,7 @@ def test_result_is_well_formed(search, options, alpha):
             np.testing.assert_allclose(item[:2], output(log_prob, item.ids, alpha)[:2], **TOLERANCE)
 
 
+@pytest.mark.slow
 def test_ties_give_different_hypotheses():
     model = scripted_model(6)
     table = tf.zeros_like(model.table)
@@ -401,6 +408,7 @@ def test_ties_give_different_hypotheses():
         np.testing.assert_allclose([item.log_prob for item in items], expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_no_room_for_tokens_leaves_only_the_empty_output():
     model = scripted_model(6, ((END, -9.0),))
     found = find(model, range(5), [0] * 5, beam_size=3, num_best=3, alpha=0.6)
@@ -410,6 +418,7 @@ def test_no_room_for_tokens_leaves_only_the_empty_output():
         np.testing.assert_allclose(item.score, model.log_probs(row, ())[END], **TOLERANCE)
 
 
+@pytest.mark.slow
 def test_cache_and_newest_token_belong_to_the_same_hypothesis():
     """At every step the step function sees each live prefix of the plain search."""
     model = scripted_model(9, ((END, -1.0),))
@@ -461,6 +470,7 @@ def test_stops_when_nothing_better_can_come(beam_size, num_best, steps):
         assert counted == steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", [greedy_search, beam_search])
 def test_graph_stops_once_all_rows_are_done(search):
     model = scripted_model(10, ((END, 60.0),))
@@ -487,6 +497,7 @@ def test_graph_stops_once_all_rows_are_done(search):
     assert counter.numpy() == options.get("num_best", 1)
 
 
+@pytest.mark.slow
 def test_early_stop_saves_steps():
     """Otherwise agreement with the plain search would not show that stopping is harmless."""
     model = scripted_model(8)
@@ -500,6 +511,7 @@ def test_early_stop_saves_steps():
     assert sum(saved) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", [greedy_search, beam_search])
 def test_a_model_that_never_ends_is_cut_off(search):
     model = scripted_model(10, ((END, -60.0),))
@@ -665,6 +677,7 @@ def test_coverage_penalty():
     assert_best(outputs(found, 0), sorted(expected, reverse=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("vocab_size", [5, 16, 47, 1200, 1201, 2048])
 def test_the_best_of_a_vocabulary(vocab_size, is_known):

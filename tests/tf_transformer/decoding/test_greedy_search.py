@@ -68,6 +68,7 @@ def find(search, model, max_lengths, names=(), end_ids=(END,)):
     return [part.numpy() for part in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names",
     [
@@ -96,6 +97,7 @@ def test_it_finds_what_a_beam_of_one_finds(names):
         assert len(set(found[3].flat)) > 2  # outputs of several lengths
 
 
+@pytest.mark.slow
 def test_several_ends():
     model, max_lengths = scripted_model(9), np.full(NUM_ROWS, 8, np.int32)
     expected = find(Search, model, max_lengths, end_ids=(END, 5, 4))
@@ -104,6 +106,7 @@ def test_several_ends():
     np.testing.assert_allclose(found[2], expected[2], rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("impossible", [(3, 4, 5, END), (END,)], ids=["all", "the end"])
 def test_where_no_token_is_allowed_there_is_no_output(impossible):
     """Suppressed tokens are not chosen, even if the model holds all others impossible."""

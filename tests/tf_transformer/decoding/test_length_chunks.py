@@ -7,6 +7,7 @@ import tensorflow as tf
 from tf_transformer.decoding.length_chunks import map_chunks, rows_of_chunk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 10])
 @pytest.mark.parametrize("is_compiled", [False, True])
 def test_every_number_of_rows(count, is_compiled):

@@ -100,6 +100,7 @@ def test_i_is_a_capital_in_english():
     assert lowered_text(text, capitals, is_english=True) == "May I come, I'm here, sir (I)"
 
 
+@pytest.mark.slow
 def test_rows_are_apart():
     texts = ["A MAN SLEEPS.", "big BAD WOLF", "A Man Is Here", "nothing", ""]
     together = find_capitals(tf.constant(texts), tf.fill([5], True))

@@ -28,6 +28,7 @@ def sentences(document):
     return [text.decode() for text in text]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "expected",
     [

@@ -75,6 +75,7 @@ def test_invalid_utf8_is_replaced():
     assert tokenizer.tokenize([b"a \xff a\xff a"]).to_list() == [[4, 5, 1, 4]]
 
 
+@pytest.mark.slow
 def test_texts_are_words_with_spaces_between(words):
     tokenizer = Tokenizer(word_model(words, "white space"))
     ids = [[2, 4, *range(4 + len(words) - len(ODD_WORDS), 4 + len(words)), 3, 0], [], [5, 1, 6]]

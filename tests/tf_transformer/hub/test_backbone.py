@@ -42,6 +42,7 @@ def test_outputs_are_the_hidden_states_of_the_model(name):
     np.testing.assert_allclose(logits, model(IDS), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_masked_ids_are_padding(backbone):
     """Whatever they are; the other positions do not see them."""
     changed = {name: array.copy() for name, array in INPUTS.items()}
@@ -66,6 +67,7 @@ def test_padding_masks_of_another_shape_than_the_ids(backbone, mask):
         backbone(INPUTS | {"encoder_padding_mask": mask})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", INPUTS)
 def test_inputs_that_are_no_integers(backbone, name):
     """Keras would round them, and read a bias of 0 and -1e9 as its inverse."""
@@ -87,6 +89,7 @@ def test_inputs_that_are_no_integers(backbone, name):
         )
 
 
+@pytest.mark.slow
 def test_dropout_is_that_of_training(backbone):
     plain = backbone(INPUTS)["decoder_sequence_output"]
     np.testing.assert_array_equal(
@@ -101,6 +104,7 @@ def test_a_functional_model_can_be_built_on_it(backbone):
     assert model(INPUTS).shape == (2, 3)
 
 
+@pytest.mark.slow
 def test_config_is_the_fields_of_the_dataclass(backbone):
     config = backbone.get_config()
     fields = {field.name for field in dataclasses.fields(TransformerConfig)}
@@ -144,6 +148,7 @@ def test_presets_come_back(name, tmp_path):
         np.testing.assert_array_equal(weight, expected)
 
 
+@pytest.mark.slow
 def test_weights_are_a_model_directory_s(backbone, tmp_path):
     backbone.save_weights(tmp_path / "backbone.weights.h5")
     write_weights(tmp_path, backbone.transformer)
@@ -154,6 +159,7 @@ def test_weights_are_a_model_directory_s(backbone, tmp_path):
     np.testing.assert_array_equal(other.weights[0], backbone.weights[0])
 
 
+@pytest.mark.slow
 def test_without_weights(backbone, tmp_path):
     backbone.save_to_preset(tmp_path)
     (tmp_path / WEIGHTS_NAME).unlink()
@@ -291,6 +297,7 @@ def test_files_that_are_refused(preset, name, content, message):
         TransformerBackbone.from_preset(preset)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loaded_by", [TransformerBackbone, keras_hub.models.Backbone])
 @pytest.mark.parametrize(
     ("change", "message"),
@@ -314,6 +321,7 @@ def test_weights_that_are_refused(preset, loaded_by, change, message):
         loaded_by.from_preset(str(preset))
 
 
+@pytest.mark.slow
 def test_weights_in_shards_are_refused(preset):
     (preset / WEIGHTS_NAME).unlink()
     (preset / "model.weights.json").write_text(json.dumps({"weight_map": {}}))

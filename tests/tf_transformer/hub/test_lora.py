@@ -72,6 +72,7 @@ def enabled():
     return backbone
 
 
+@pytest.mark.slow
 def test_only_a_and_b_are_trainable():
     backbone = make_backbone()
     expected = np.asarray(backbone(INPUTS)["decoder_sequence_output"])
@@ -96,6 +97,7 @@ def test_kernels_are_w_plus_a_b(name):
     assert not np.allclose(make_backbone(**CONFIGS[name]).merged_transformer()(IDS), expected)
 
 
+@pytest.mark.slow
 def test_other_layers(adapted):
     backbone = make_backbone(tied_embeddings="none")
     backbone.enable_lora(1, ["inner", "logits_projection"])
@@ -204,6 +206,7 @@ def test_invalid_arguments(backbone, arguments, message):
     assert len(backbone.trainable_weights) == len(backbone.weights)
 
 
+@pytest.mark.slow
 def test_only_once(adapted, tmp_path):
     with pytest.raises(ValueError, match="LoRA is enabled already"):
         adapted.enable_lora(2)
@@ -313,6 +316,7 @@ def test_files_that_are_refused(enabled, file, change, message):
     assert all(np.array_equal(before[name], after[name]) for name in before)
 
 
+@pytest.mark.slow
 def test_another_rank_is_refused(file):
     backbone = make_backbone()
     backbone.enable_lora(3)
@@ -320,6 +324,7 @@ def test_another_rank_is_refused(file):
         backbone.load_lora_weights(file)
 
 
+@pytest.mark.slow
 def test_adapters_of_training_are_refused(adapted, tmp_path):
     """Their alpha need not be the rank, as it is here."""
     from tf_transformer.storage.adapter_file import write_adapter
@@ -330,6 +335,7 @@ def test_adapters_of_training_are_refused(adapted, tmp_path):
             backbone.load_lora_weights(tmp_path / "a.lora.h5")
 
 
+@pytest.mark.slow
 def test_names_of_files(tmp_path):
     backbone = make_backbone()
     with pytest.raises(ValueError, match=r"No layer has LoRA weights. Call `enable_lora"):

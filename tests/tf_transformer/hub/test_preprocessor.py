@@ -38,6 +38,7 @@ def padded(rows, length=None):
     return np.array([row + [0] * (length - len(row)) for row in rows])
 
 
+@pytest.mark.slow
 def test_batches_are_those_of_training(preprocessor, tmp_path):
     files = []
     for name, texts in (("source", SOURCES), ("target", TARGETS)):
@@ -70,6 +71,7 @@ def test_batches_are_those_of_training(preprocessor, tmp_path):
     assert seen == len(SOURCES)
 
 
+@pytest.mark.slow
 def test_any_form_of_pairs(preprocessor):
     expected = preprocessor(PAIRS)
     tensors = {name: tf.constant(texts) for name, texts in PAIRS.items()}

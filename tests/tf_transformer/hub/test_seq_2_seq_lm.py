@@ -117,6 +117,7 @@ def test_keras_saves_the_task(tmp_path):
     assert loaded.tokenizers[1].model == TARGET_MODEL
 
 
+@pytest.mark.slow
 def test_a_model_is_not_overwritten(tmp_path):
     task = make_task()
     task.to_model_dir(tmp_path)
@@ -131,6 +132,7 @@ def test_a_language_model_is_refused(tmp_path):
         TransformerSeq2SeqLM.from_model_dir(tmp_path)
 
 
+@pytest.mark.slow
 def test_translators_are_prepared_for_decoding():
     """As `Translator.load` prepares them, and the task stays as it is."""
     task = make_task()
@@ -144,6 +146,7 @@ def test_translators_are_prepared_for_decoding():
         task.translator(dtype="float64")
 
 
+@pytest.mark.slow
 def test_export_says_what_to_call(tmp_path):
     with pytest.raises(ValueError, match=r"`export.export_task\(task, directory\)` for a SavedM"):
         make_task().export(tmp_path)
@@ -152,6 +155,7 @@ def test_export_says_what_to_call(tmp_path):
 # ---- What does not fit ----
 
 
+@pytest.mark.slow
 def test_parts_that_are_refused():
     backbone = make_backbone(max_length=20)
     tokenizer = TransformerTokenizer(SOURCE_MODEL)
@@ -175,6 +179,7 @@ def test_parts_that_are_refused():
             use()
 
 
+@pytest.mark.slow
 def test_text_needs_a_preprocessor():
     task = TransformerSeq2SeqLM(make_backbone())
     with pytest.raises(ValueError, match="`preprocessor` must be set for text"):
@@ -216,6 +221,7 @@ def change_task(preset, change):
     path.write_text(json.dumps(description))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "value", "message"),
     [
@@ -231,6 +237,7 @@ def test_nothing_is_made_of_classes_that_a_preset_names(preset, part, value, mes
         keras_hub.models.Seq2SeqLM.from_preset(str(preset))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -249,12 +256,14 @@ def test_tasks_that_are_refused(preset, change, message):
         TransformerSeq2SeqLM.from_preset(preset)
 
 
+@pytest.mark.slow
 def test_another_vocabulary_is_refused(preset):
     (preset / "assets" / "target_tokenizer" / "vocabulary.spm").write_bytes(SOURCE_MODEL)
     with pytest.raises(ValueError, match=r"target must have target_vocab_size=15 pieces. Rec"):
         TransformerSeq2SeqLM.from_preset(preset)
 
 
+@pytest.mark.slow
 def test_weights_of_the_task_are_refused(preset):
     (preset / "task.weights.h5").write_bytes(b"x")
     with pytest.raises(ValueError, match=r"task.weights.h5: expected no such file"):
@@ -407,6 +416,7 @@ def test_training_learns():
     assert task.generate(SOURCES) == task.translator()(SOURCES) != before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_validation", [False, True])
 def test_any_form_of_pairs_gives_the_same_batches(is_validation, monkeypatch):
     task = make_task()
@@ -430,6 +440,7 @@ def test_any_form_of_pairs_gives_the_same_batches(is_validation, monkeypatch):
         tf.nest.map_structure(np.testing.assert_array_equal, batches, expected)
 
 
+@pytest.mark.slow
 def test_pairs_are_shuffled_together(monkeypatch):
     """Every epoch has another order of the same pairs."""
     given = {}
@@ -473,6 +484,7 @@ def test_mixed_precision_trains(tmp_path):
     assert type(task.backbone) is TransformerBackbone
 
 
+@pytest.mark.slow
 def test_a_summary_counts_each_parameter_once():
     task = make_task()
     counts = [layer.count_params() for layer in task.layers]

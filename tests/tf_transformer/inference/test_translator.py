@@ -70,6 +70,7 @@ def test_truncation_keeps_the_beginning(loaded, translator):
     assert found.text[0, 0] == found.text[1, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 1, 31, 32, 33, 70])
 def test_any_batch_size(translator, sentences, size):
     found = translator.translate(tf.constant(sentences[:size], tf.string))

@@ -105,6 +105,7 @@ def test_scaled_relu():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1, 2, 7])
 def test_linear_recurrence(length):
     arguments = [tf.sigmoid(normal(length, 4, 3)), normal(length, 4, 3)]

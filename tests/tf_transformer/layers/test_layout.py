@@ -90,6 +90,7 @@ def test_join_heads():
     np.testing.assert_array_equal(gradient, split(padded(upstream.numpy()), 1)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.representatives(
     "cpu-switches1", "cpu-switches3", "cpu-switches4", "cpu-switches5", "gpu-switches0"
 )

@@ -124,6 +124,7 @@ def test_steps_continue_the_states_of_their_parents(rng):
     np.testing.assert_array_equal(chosen, cache.layers[0][1:])
 
 
+@pytest.mark.slow
 def test_the_recurrence_is_float32(rng):
     """In bfloat16, with gates of 0.998, rounded factors and states would add up."""
     layer = make_layer(rng)

@@ -61,6 +61,7 @@ def test_equals_the_equation(alignment):
     np.testing.assert_array_equal(is_aligned, expected > 0)
 
 
+@pytest.mark.slow
 @pytest.mark.representatives(every=3)
 @pytest.mark.parametrize(
     ("changes", "layer"),
@@ -97,6 +98,7 @@ def test_alignment_without_a_head_is_the_mean(make):
         model.aligned_hidden_at(INPUTS, padding_mask(TARGET))
 
 
+@pytest.mark.slow
 def test_gradient_reaches_one_head_and_what_is_below(make, alignment):
     model = make()
     with tf.GradientTape() as tape:

@@ -86,6 +86,7 @@ def test_a_view_cannot_be_written():
         shared_array(keras.Variable(np.zeros(3)))[0] = 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_weights_without_initial_values_are_zeros(monkeypatch, dtype):
     monkeypatch.setattr(assignment, "_SHARED_BYTES", 16)

@@ -81,6 +81,7 @@ def test_a_new_head_predicts_what_the_model_does():
         np.testing.assert_allclose(drafted[:, :, head], hidden, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_weights_and_file(tmp_path):
     """Names and shapes are those that files are checked by; a Keras file keeps the heads."""
     config = small_config(draft_heads=2)

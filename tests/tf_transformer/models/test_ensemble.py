@@ -65,6 +65,7 @@ def expected_log_probs(ensemble, inputs):
     return np.log(product / product.sum(axis=-1, keepdims=True))
 
 
+@pytest.mark.slow
 def test_logits_are_the_equation(ensemble, inputs):
     found = keras.ops.log_softmax(ensemble(inputs))
     expected = expected_log_probs(ensemble, inputs)
@@ -139,6 +140,7 @@ def test_a_model_twice_is_the_model(inputs):
     np.testing.assert_allclose(found.scores[:, 0], expected.scores[:, 0], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_alignment_is_the_weighted_mean(ensemble, inputs):
     weights = np.array(WEIGHTS) / sum(WEIGHTS)
     expected = sum(

@@ -65,6 +65,7 @@ def test_xla_is_off_unless_asked_for(monkeypatch, given):
     assert model.jit_compile == bool(given)
 
 
+@pytest.mark.slow
 def test_a_loaded_model_is_compiled(tmp_path):
     model = compiled(make_model())
     model.save(tmp_path / "model.keras")
@@ -103,6 +104,7 @@ def wide_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGS)
 def test_summary_has_every_shape(name):
     rows, _ = summary_rows(make_model(name), expand_nested=True)
@@ -303,6 +305,7 @@ def test_other_inputs_are_named(inputs, received):
         model.predict(inputs, verbose=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "target", "received"),
     [
@@ -322,6 +325,7 @@ def test_inputs_of_other_shapes_are_named(source, target, received):
         make_model()(inputs)
 
 
+@pytest.mark.slow
 def test_inside_a_functional_model(tmp_path):
     model = make_model()
     inputs = {key: keras.Input((None,), dtype="int32", name=key) for key in model.input_keys}

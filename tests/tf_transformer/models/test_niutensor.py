@@ -44,6 +44,7 @@ def test_logits(both):
     np.testing.assert_allclose(computed[TARGET != 0], expected[TARGET != 0], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_gradients_of_the_smoothed_loss(both):
     """Against central differences in float64, along four random directions of every array.
 

@@ -96,6 +96,7 @@ def dtype_of(tensor):
 # The equations
 
 
+@pytest.mark.slow
 def test_logits_against_numpy(model):
     """Embedding times sqrt(d_model) plus sinusoids, both stacks, and the tied projection."""
     d_model = model.config.d_model
@@ -122,6 +123,7 @@ def test_logits_against_numpy(model):
     np.testing.assert_allclose(run_model(model), expected, atol=1e-4)
 
 
+@pytest.mark.slow
 @TWO_VARIANTS
 def test_call_is_decode_of_encode(model):
     memory = model.encode(SOURCE)
@@ -134,6 +136,7 @@ def test_call_is_decode_of_encode(model):
 # What no position may see
 
 
+@pytest.mark.slow
 @TWO_VARIANTS
 def test_causality(model):
     """A later target token changes no earlier logits, and does change its own."""
@@ -146,6 +149,7 @@ def test_causality(model):
         assert (changed[:, position] != logits[:, position]).any(axis=-1).all()
 
 
+@pytest.mark.slow
 @TWO_VARIANTS
 def test_padding_invariance(model):
     """More padding on either side changes no logits of real tokens."""
@@ -156,6 +160,7 @@ def test_padding_invariance(model):
         np.testing.assert_allclose(padded[:, : TARGET.shape[1]][real], logits[real], atol=1e-5)
 
 
+@pytest.mark.slow
 @TWO_VARIANTS
 def test_a_batch_is_its_sentences_one_by_one(model):
     """Each without its padding."""
@@ -175,6 +180,7 @@ def test_decoder_ignores_memory_at_padding(model, rng):
     np.testing.assert_array_equal(model.decode(TARGET, garbage.astype("float32"), mask), logits)
 
 
+@pytest.mark.slow
 @TWO_VARIANTS
 def test_no_gradient_flows_into_source_padding(model):
     """Neither from the memory of real tokens nor from the logits of real tokens."""
@@ -267,6 +273,7 @@ def test_cache_follows_its_hypotheses(rng, autoregression):
     np.testing.assert_allclose(np.concatenate(found), expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_entries_that_nobody_sees_are_dropped():
     """A beam whose hypotheses share their past keeps it once."""
     decoder, state = start(make_model(), beam_size=4)
@@ -306,6 +313,7 @@ def test_graph_and_eager_mode_decode_alike():
         np.testing.assert_allclose(decode(SOURCE, target_ids), expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_attention_on_request():
     model = make_model()
     decoder, state = start(model, beam_size=1)
@@ -344,6 +352,7 @@ def test_mixed_bfloat16(model):
 # Weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tied", ["none", "target", "inputs", "all"])
 def test_tied_matrices_are_one_variable(tied):
     model = make_model(tied_embeddings=tied, source_vocab_size=VOCAB, num_layers=1)

@@ -234,6 +234,7 @@ def test_the_sweep_covers_every_pair_of_values():
             assert any(settings.get(name) == value for settings in COMBINATIONS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decoder_only", BOOLEANS)
 def test_attention_weights_on_request(rng, decoder_only):
     model = make_model(dict(decoder_only=decoder_only, decoder=dict(num_heads=4)), rng)
@@ -259,6 +260,7 @@ def test_attention_weights_on_request(rng, decoder_only):
         assert not np.asarray(weights)[1, :, :, 2:].any()
 
 
+@pytest.mark.slow
 def test_encoder_states(rng):
     model = make_model({}, rng)
     states = model.states(inputs_of(model)).encoder
@@ -302,6 +304,7 @@ def test_head_masks(rng):
     np.testing.assert_allclose(stepped[TARGET != 0], expected[TARGET != 0], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_ssru_decoder_on_request(rng):
     """Cross-attention can be inspected and masked; there is no self-attention."""
     model = make_model(dict(decoder_autoregression="ssru"), rng)
@@ -317,6 +320,7 @@ def test_ssru_decoder_on_request(rng):
         sources_of(weight_shapes(model.config), ANNOTATED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "masks", "message"),
     [
@@ -358,6 +362,7 @@ def test_attention_weights_are_not_kept_unasked(rng, decoder_only, monkeypatch):
     assert max(most) <= 2
 
 
+@pytest.mark.slow
 def test_depth_scaled_initialization():
     """Weights of layer l are smaller by sqrt(l); embeddings and norms are not."""
     sizes = SIZES | dict(d_model=64, d_ff=64, num_encoder_layers=4)
@@ -436,6 +441,7 @@ def test_a_source_without_its_end(rng):
     np.testing.assert_allclose(changes[2], 0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_frozen_embeddings_stay(rng):
     model = make_model(dict(trainable_embeddings=False), rng)
     vectors = rng.normal(size=(VOCAB, 8))

@@ -91,6 +91,7 @@ def small_model(**changes):
     return Transformer(TransformerConfig(**(settings | changes)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [

@@ -52,6 +52,7 @@ def num_folded(model):
     return sum(norm.is_folded for norm in norms)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
@@ -78,6 +79,7 @@ def test_outputs_stay_the_same(settings, expected):
         np.testing.assert_allclose(found, logits, rtol=1e-5, atol=5e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -102,6 +104,7 @@ def test_other_models_stay_as_they_are(settings):
         np.testing.assert_array_equal(found, logits)
 
 
+@pytest.mark.slow
 def test_products_with_other_weights_stay_as_they_are():
     adapted = random_model()
     enable_lora(adapted, 2, ["encoder/layer_0/self_attention/query_key_value"], alpha=2.0)
@@ -113,6 +116,7 @@ def test_products_with_other_weights_stay_as_they_are():
     assert num_folded(quantized) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("folded", "expected"), [(True, 10), (False, 0)])
 def test_models_are_prepared_so(folded, expected):
     model = random_model()

@@ -95,6 +95,7 @@ def test_a_static_row_does_not_depend_on_the_others(rng):
     )
 
 
+@pytest.mark.slow
 def test_eager_graph_and_saved_model_give_the_same_bits(arrays, tmp_path):
     inputs, kernel, bias = arrays
     module = tf.Module()

@@ -182,6 +182,7 @@ def test_a_model_in_tiles_computes_the_same(settings, num_tiled):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("has_gpu", "tiled", "expected"),
     [(False, None, 12), (True, None, 0), (True, True, 12), (False, False, 0)],
@@ -270,6 +271,7 @@ def test_keras_does_not_save_what_is_quantized(tmp_path):
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_small_matrices_stay_float32(monkeypatch):
     """They are faster so; the largest ones are still quantized."""
     model = Transformer(TransformerConfig(**LARGE))

@@ -126,6 +126,7 @@ def test_options(searches, case, prefix):
     check_equal(expected(ordinary, source, given, prefix, num_best=2), found, 2)
 
 
+@pytest.mark.slow
 def test_rows_are_independent(searches):
     _, short = searches
     source = sources([3, 8, 5, 2, 11])
@@ -157,6 +158,7 @@ def test_all_pieces_as_candidates_change_nothing(model):
     check_equal(*found, 3)
 
 
+@pytest.mark.slow
 def test_beams_wider_than_the_candidates(model):
     """As with a vocabulary that is smaller than the beam."""
     short = TranslationSearch(model, beam_size=70, shortlist=TABLE, **LIMITS)

@@ -103,6 +103,7 @@ def test_files(contents):
     assert contents["config.json"].endswith(b"}\n")
 
 
+@pytest.mark.slow
 def test_a_model_comes_back(model_dir, model):
     loaded, source_tokenizer, target_tokenizer = load_model(model_dir)
     assert loaded.config == model.config
@@ -134,6 +135,7 @@ def test_every_setting_comes_back(tmp_path, settings):
     np.testing.assert_array_equal(load_model(tmp_path)[0](IDS), model(IDS))
 
 
+@pytest.mark.slow
 def test_a_model_in_mixed_precision_comes_back_in_float32(tmp_path, model):
     mixed = Transformer(model.config, dtype="mixed_bfloat16")
     for variable, value in zip(mixed.weights, model.weights, strict=True):
@@ -150,6 +152,7 @@ def test_a_model_in_mixed_precision_comes_back_in_float32(tmp_path, model):
     np.testing.assert_array_equal(loaded(IDS), model(IDS))
 
 
+@pytest.mark.slow
 def test_weights_replace_former_ones(model_dir, model):
     other = make_model(model.config, seed=1)
     write_weights(model_dir, other)
@@ -428,6 +431,7 @@ def test_config_holds_data_alone(contents, model):
     assert description == {"format_version": 2, "model": dataclasses.asdict(model.config)}
 
 
+@pytest.mark.slow
 def test_mapped_weights_stay_in_the_file(tmp_path, monkeypatch, model):
     monkeypatch.setattr(weights_file, "_ALIGNED_BYTES", 256)
     write_config_and_tokenizers(tmp_path, model.config, SOURCE_MODEL, TARGET_MODEL)

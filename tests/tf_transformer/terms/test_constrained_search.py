@@ -179,6 +179,7 @@ def test_occurrences_are_those_of_slices(phrases, outputs, tables):
         assert found[row, : len(expected)].tolist() == expected
 
 
+@pytest.mark.slow
 def test_a_beginning_that_is_not_continued_may_be_part_of_the_phrase():
     phrase = Phrase((3, 4, 3, 5))
     for ids, count in (((3, 4, 3, 4, 3, 5), 1), ((3, 3, 4, 3, 5), 1), ((3, 4, 4, 3, 5), 0)):
@@ -362,6 +363,7 @@ def test_rows_do_not_influence_each_other(beam_size, phrases, max_length):
             np.testing.assert_allclose(together.scores[row, 0], plain.scores[row, 0], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_per_row_options():
     """Beam sizes, minimum lengths and repetitions of rows hold beside phrases."""
     model = scripted_model(VOCAB)
@@ -380,6 +382,7 @@ def test_per_row_options():
     assert is_complete(best[3], phrases[3]) and is_allowed(best[3], phrases[3], 1)
 
 
+@pytest.mark.slow
 def test_contradictory_limits_give_the_most(no_hang):
     """Three phrases of 2 tokens in an output of 5: two of them are there."""
     model = scripted_model(VOCAB)

@@ -35,6 +35,7 @@ def applied(terms, texts):
     return phrases, num_ignored.numpy().tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("terms", "text", "expected"),
     [
@@ -188,6 +189,7 @@ NUMBERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "text", "expected"),
     [
@@ -265,6 +267,7 @@ def test_spans_are_parts_of_any_text(text, bits):
         assert found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [

@@ -1,5 +1,6 @@
 """The terms of a text's sentences, against entries that are applied to each sentence alone."""
 
+import pytest
 import tensorflow as tf
 
 from tf_transformer.terms.entries import applicable_phrases, parse_entries
@@ -35,6 +36,7 @@ def found(terms, rows, sentences, cased=None, any_case=None):
     return phrases, answer.has_source.numpy().tolist(), answer.num_ignored.numpy().tolist()
 
 
+@pytest.mark.slow
 def test_each_sentence_has_those_of_its_text():
     terms = ["bank\tUfer\n\tja\nred dog\tHund", "", "bank\tBank"]
     sentences = ["The bank.", "A red dog at a bank.", "---", "The bank.", "The bank."]

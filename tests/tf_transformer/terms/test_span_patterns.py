@@ -66,6 +66,7 @@ def texts(number):
     return ["".join(draw.choice(PARTS, size=draw.integers(1, 14))) for _ in range(number)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "pattern"),
     [("urls", URL), ("placeholders", PLACEHOLDER)],
@@ -80,6 +81,7 @@ def test_both_engines_find_the_same(kind, pattern):
         assert [span.decode() for span in spans] == of_re, text
 
 
+@pytest.mark.slow
 def test_no_word_ends_within_a_span():
     for text in texts(20_000):
         ends = {place for word in split_words(text) for place in word}

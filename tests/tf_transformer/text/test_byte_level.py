@@ -64,6 +64,7 @@ def tokenizers(tmp_path_factory):
     return Tokenizer(imported.source_model), Tokenizer(imported.target_model)
 
 
+@pytest.mark.slow
 def test_ids(tokenizers):
     """In a graph as without TensorFlow; the source begins with `<s>` twice."""
     source, target = tokenizers

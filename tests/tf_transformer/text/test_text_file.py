@@ -76,6 +76,7 @@ def test_sentences_of_a_tsv_column(tmp_path, name, column, suffix):
     assert stream(file) == columns[column - 1]
 
 
+@pytest.mark.slow
 @given(text=st.text(st.sampled_from("aß😀 \t\n\n\r\x0b\x0c\x1e\x85\u2028\ufeff"), max_size=40))
 @settings(max_examples=30, deadline=None)
 def test_both_readers_agree_on_any_text(tmp_path_factory, text):
@@ -273,6 +274,7 @@ def compressed_zeros(suffix: str) -> bytes:
     return gzip.compress(mebibyte * 64) * 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["gz", "zst"])
 def test_a_small_file_does_not_fill_the_memory(tmp_path, suffix):
     path = tmp_path / f"text.{suffix}"

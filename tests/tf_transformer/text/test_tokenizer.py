@@ -200,6 +200,7 @@ def test_ragged_and_dense_ids_agree(tokenizers, kind):
         np.testing.assert_array_equal(dense, text)
 
 
+@pytest.mark.slow
 def test_static_shapes(tokenizers):
     @tf.function(input_signature=[tf.TensorSpec([3, None], tf.int32)])
     def three(ids):
@@ -220,6 +221,7 @@ def test_static_shapes(tokenizers):
 # ---- In the graph ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_graphs_do_what_eager_calls_do(tokenizers, kind):
     tokenizer = tokenizers[kind]

@@ -52,6 +52,7 @@ def rewrite_checkpoint(model_dir, change, name=f"weights/3/{_VALUE}") -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_weights_that_are_not_finite_are_not_averaged(trained, tmp_path, capsys, value):
     model_dir = tmp_path / "model"
@@ -123,6 +124,7 @@ def test_command_waits_for_nobody(trained, tmp_path, capsys):
     assert "another process is training this model" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_command_keeps_the_checkpoints(trained, tmp_path, capsys):
     model_dir = tmp_path / "model"
     shutil.copytree(trained, model_dir)
@@ -139,6 +141,7 @@ def test_command_keeps_the_checkpoints(trained, tmp_path, capsys):
     )
 
 
+@pytest.mark.slow
 def test_command_averages_as_many_checkpoints_as_there_are(trained, tmp_path, capsys):
     """The guide says `--last 10`, which a first short run does not have."""
     weights = []
@@ -255,6 +258,7 @@ def test_full_disk_is_said_and_leaves_the_former_checkpoints(trained, tmp_path, 
     assert {path.name for path in (model_dir / "checkpoints").iterdir()} == before
 
 
+@pytest.mark.slow
 def test_where_a_run_was_stopped_goes_with_the_next_save(trained, tmp_path):
     """10, 20 and 30 are regular steps; 33 is not."""
     model_dir = tmp_path / "model"
@@ -268,6 +272,7 @@ def test_where_a_run_was_stopped_goes_with_the_next_save(trained, tmp_path):
     assert len(list(directory.iterdir())) == 3 * 2 + 1
 
 
+@pytest.mark.slow
 def test_another_interval_leaves_the_former_checkpoints(trained, tmp_path):
     shutil.copytree(trained, tmp_path / "model")
     model = build_model(small_config(), 400, 400)
@@ -279,6 +284,7 @@ def test_another_interval_leaves_the_former_checkpoints(trained, tmp_path):
     assert not list((tmp_path / "model/checkpoints").glob("step-33*"))
 
 
+@pytest.mark.slow
 def test_a_kill_while_files_are_renamed_leaves_the_former_checkpoints(
     trained, tmp_path, monkeypatch
 ):
@@ -302,6 +308,7 @@ def test_a_kill_while_files_are_renamed_leaves_the_former_checkpoints(
     assert Checkpoints(model_dir, model, keep=3, every=10).restore()
 
 
+@pytest.mark.slow
 def test_restore_brings_back_every_variable(trained):
     model = build_model(small_config(), 400, 400)
     Checkpoints(trained, model, keep=10, every=10).restore()
@@ -373,6 +380,7 @@ def test_training_does_not_go_on_from_what_is_not_finite(checkpoints, tmp_path, 
     assert files_of(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_the_newest_intact_checkpoint_is_one_of_its_step(trained, tmp_path, caplog):
     shutil.copytree(trained, tmp_path / "model")
     rewrite_checkpoint(tmp_path / "model", lambda _: np.int64(31), ITERATIONS)

@@ -84,6 +84,7 @@ def refuses(capsys, tmp_path, *models):
     return error
 
 
+@pytest.mark.slow
 def test_models_with_nothing_in_common(trained, tmp_path, capsys):
     draw = np.random.default_rng(0)
     other = copied(trained, tmp_path / "other", lambda _, array: draw.normal(size=array.shape))

@@ -99,6 +99,7 @@ def test_aligned_batches(texts, tokenizer, subword_dropout, word_dropout):
     assert len(seen) == 3
 
 
+@pytest.mark.slow
 def test_links_that_cannot_be_used_are_counted(texts, tokenizer, caplog):
     corpus = ParallelText(*texts[:2], tokenizer, tokenizer, DataConfig(), alignments=texts[2])
     statistics = corpus.statistics("")

@@ -38,6 +38,7 @@ def test_parts_make_up_their_piece(tokenizer):
     assert (parts >= 0).any()
 
 
+@pytest.mark.slow
 def test_cut_sentences_are_the_same_text(tokenizer):
     parts = piece_parts(tokenizer)
     ids = tokenizer.tokenize(tf.constant([*LINES, "", "number 我"]))
@@ -51,6 +52,7 @@ def test_cut_sentences_are_the_same_text(tokenizer):
     assert finer.to_list() != split_pieces(ids, parts, 0.4, 1000, SEED + 1).to_list()
 
 
+@pytest.mark.slow
 def test_extreme_rates_and_the_limit(tokenizer):
     parts = piece_parts(tokenizer)
     ids = tokenizer.tokenize(tf.constant(LINES))

@@ -120,6 +120,7 @@ def test_noise_that_never_applies_changes_no_bit(make):
     assert_equal(collect(noisy.training_batches(1), 40), collect(clean.training_batches(1), 40))
 
 
+@pytest.mark.slow
 def test_rates_of_zero_add_nothing(make, monkeypatch):
     """The pipeline is the one without noise: no line gets a number or a key."""
 

@@ -129,6 +129,7 @@ def test_a_batch_by_hand(make, ids_of):
     assert batch.target.tolist() == [[BEGIN, *labels[:-1]]]
 
 
+@pytest.mark.slow
 def test_batches_and_training_batches_have_one_form(make):
     text = make()
     spec = tf.TensorSpec([None, None], tf.int32)
@@ -136,6 +137,7 @@ def test_batches_and_training_batches_have_one_form(make):
     assert text.training_batches(1).element_spec == text.batches().element_spec
 
 
+@pytest.mark.slow
 def test_batches_of_so_many_sentences(make):
     batches = collect(make(batch_sentences=7).batches())
     sizes = [len(labels) for _, _, labels in batches]
@@ -143,6 +145,7 @@ def test_batches_of_so_many_sentences(make):
     assert sum(sizes) == sum(len(labels) for _, _, labels in collect(make().batches()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_tokens", [10, 200, 1000])
 def test_batches_keep_the_token_budget(make, batch_tokens):
     batches = collect(make(batch_tokens=batch_tokens).batches())
@@ -172,6 +175,7 @@ def test_every_pair_is_in_the_batches_once(batches, ids_of):
     assert sorted(pairs_of(batches)) == sorted(map(ids_of, PAIRS))
 
 
+@pytest.mark.slow
 def test_batches_are_the_same_each_time(make, batches):
     dataset = make().batches()
     assert equal(batches, collect(dataset))
@@ -199,6 +203,7 @@ ODD_PAIRS = [
 KEPT = [ODD_PAIRS[place] for place in (0, 6, 7, 8, 14)]
 
 
+@pytest.mark.slow
 def test_empty_and_long_pairs_are_dropped(make, ids_of):
     text = make(ODD_PAIRS, max_length=10)
     expected = [ids_of(pair) for pair in KEPT]
@@ -220,6 +225,7 @@ def test_statistics_count_what_is_dropped(make, ids_of):
     assert found.kept == len(KEPT) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_length", [1, 15, 1000])
 def test_statistics_agree_with_the_batches(make, max_length):
     text = make(max_length=max_length)
@@ -306,6 +312,7 @@ def test_other_seeds_give_other_batches(make, training_batches):
         assert not equal(left, right)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first_step", [1, 75])
 def test_training_goes_on_where_it_stopped(make, training_batches, first_step):
     resumed = collect(make().training_batches(1, first_step), 10)

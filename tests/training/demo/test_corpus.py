@@ -182,6 +182,7 @@ def test_same_seed_same_pairs():
     assert generate_pairs(500, seed=3) != generate_pairs(500, seed=4)
 
 
+@pytest.mark.slow
 def test_english_is_distinct():
     pairs = generate_pairs(10_000, seed=1)
     assert len(pairs) == len({english for english, _ in pairs}) == 10_000

@@ -105,6 +105,7 @@ def test_its_settings_are_settings():
             assert getattr(here, name) != getattr(default, name), f"{section}.{name}"
 
 
+@pytest.mark.slow
 def test_a_failing_command_ends_the_demonstration(tmp_path):
     with pytest.raises(SystemExit) as exit:
         demo._run("average", "--model-dir", tmp_path, "--last", 1)

@@ -21,6 +21,7 @@ def scored(translate, names=NAMES, sentences=SENTENCES):
     return score_perturbed(translate, sentences, [sentences], perturbations, clean, "13a")
 
 
+@pytest.mark.slow
 def test_a_model_that_repeats_its_source():
     """It mirrors all noise. All but that of typos is in the reference, too."""
     seen = []

@@ -61,6 +61,7 @@ def _append_many(model_dir, number):
         append_score(model_dir, {"process": number, "count": count, "text": "x" * 5000})
 
 
+@pytest.mark.slow
 def test_two_processes_at_once(tmp_path):
     context = multiprocessing.get_context("fork")
     processes = [context.Process(target=_append_many, args=(tmp_path, n)) for n in range(3)]

@@ -80,6 +80,7 @@ def test_rates_are_met(rate):
             assert (source != clean[0]) == (target != clean[1])
 
 
+@pytest.mark.slow
 def test_upper_and_title_exclude_each_other():
     result = noisy(NoiseConfig(upper=0.4, title=0.6))
     uppers = [source.isupper() for source, _, _ in result]
@@ -89,6 +90,7 @@ def test_upper_and_title_exclude_each_other():
         assert source == clean.upper() if is_upper else source == clean.title()
 
 
+@pytest.mark.slow
 def test_pairs_stay_parallel():
     """Each pair keeps its own number, on both sides; only the source has typos."""
     result = noisy(ALL)
@@ -125,6 +127,7 @@ def test_noise_is_a_function_of_the_seed_and_the_pair():
     assert tf.reduce_mean(tf.cast(epochs[0] == epochs[1], tf.float32)) < 0.3
 
 
+@pytest.mark.slow
 def test_other_noise_does_not_move_a_noise():
     """Adding a rate to a run leaves the pairs of the others as they were."""
     alone = [source.isupper() for source, _, _ in noisy(NoiseConfig(upper=0.2))]

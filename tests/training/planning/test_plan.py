@@ -75,6 +75,7 @@ def prepared(tmp_path_factory):
     return directory / "out"
 
 
+@pytest.mark.slow
 def test_batches_are_about_those_of_training(prepared):
     """Training also fills some batches with pairs of other buckets, at the end of a group."""
     description = json.loads((prepared / "prepared.json").read_text())

@@ -35,6 +35,7 @@ def test_without_widgets_the_row_is_shown(displayed, monkeypatch):
     assert [picture.data[:4] for picture in displayed] == [b"\x89PNG"]
 
 
+@pytest.mark.slow
 def test_with_widgets_each_choice_is_drawn(displayed, monkeypatch):
     widgets = pytest.importorskip("ipywidgets")
     made = {}

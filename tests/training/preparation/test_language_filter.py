@@ -48,6 +48,7 @@ def filtered(corpus, output, *extra):
     return prepare([source], [target], output, *words, *extra)
 
 
+@pytest.mark.slow
 def test_wrong_languages_are_dropped(corpus, tmp_path, capsys):
     description = filtered(corpus, tmp_path / "out")
     statistics = description["statistics"]
@@ -92,6 +93,7 @@ def test_the_bytes_do_not_depend_on_the_runner(corpus, tmp_path, inline_beam):
     assert contents(tmp_path / "one") == contents(tmp_path / "three") == contents(tmp_path / "beam")
 
 
+@pytest.mark.slow
 def test_without_the_option_nothing_changes(corpus, tmp_path):
     _, source, target = corpus
     description = prepare([source], [target], tmp_path / "out", *SETTINGS)
@@ -99,6 +101,7 @@ def test_without_the_option_nothing_changes(corpus, tmp_path):
     assert "in another language" not in description["statistics"]["faults"]
 
 
+@pytest.mark.slow
 def test_tags_are_no_text(corpus, tmp_path):
     folder, *_ = corpus
     pairs = [(f"<2de> {PAIRS[number][0]}", PAIRS[number][1]) for number in SENTENCES]

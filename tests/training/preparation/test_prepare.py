@@ -177,6 +177,7 @@ def test_the_bytes_do_not_depend_on_processes(prepared, tmp_path):
     assert contents(tmp_path / "out") == contents(prepared / "out")
 
 
+@pytest.mark.slow
 def test_files_of_all_kinds(prepared, tmp_path):
     """Each begins with a byte order mark, which is no text."""
     tsv = "".join(f"{target}\t{source}\r\n" for source, target in PAIRS[300:600]).encode()
@@ -201,6 +202,7 @@ def test_files_of_all_kinds(prepared, tmp_path):
     assert (output / "source.spm").read_bytes() == (prepared / "out/source.spm").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_language_model_has_no_source(prepared, tmp_path):
     description = prepare(None, [prepared / "train.de"], tmp_path / "out", *SETTINGS)
     found = records_of(tmp_path / "out")
@@ -245,6 +247,7 @@ def test_faults_and_duplicates(prepared, tmp_path, capsys):
     assert len(records_of(output)) == 9
 
 
+@pytest.mark.slow
 def test_missing_columns(prepared, tmp_path):
     lines = [f"{source}\t{target}" for source, target in PAIRS[:5]]
     lines[3] = "alone"
@@ -272,6 +275,7 @@ def test_first_of_equal_digests(tmp_path, pairs_per_pass):
     assert np.load(tmp_path / "k.npy").tolist() == expected
 
 
+@pytest.mark.slow
 @pytest.mark.representatives("1", "3", "100")
 @pytest.mark.parametrize("piece", [1, 2, 3, 7, 100])
 def test_counting_agrees_with_reading(tmp_path, monkeypatch, piece):
@@ -323,6 +327,7 @@ def fails(capsys, source, target, output, *extra):
     return error
 
 
+@pytest.mark.slow
 def test_files_that_do_not_fit(prepared, tmp_path, capsys):
     source, target = prepared / "train.en", prepared / "train.de"
     short = write_lines(tmp_path / "short", ["x"] * 7)
@@ -335,6 +340,7 @@ def test_files_that_do_not_fit(prepared, tmp_path, capsys):
     assert "no pair is left of 7: 7 are empty on a side" in error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["gz", "zst"])
 def test_cut_off_files(prepared, tmp_path, capsys, suffix):
     compress = {"gz": gzip.compress, "zst": zstandard.compress}[suffix]
@@ -346,6 +352,7 @@ def test_cut_off_files(prepared, tmp_path, capsys, suffix):
     assert re.search(rf"train\.en\.{suffix}: truncated or damaged (gzip|zstd) file", error)
 
 
+@pytest.mark.slow
 def test_folders_of_others_are_left_alone(prepared, tmp_path, capsys):
     source, target = prepared / "train.en", prepared / "train.de"
     before = contents(prepared / "out")
@@ -445,6 +452,7 @@ def test_a_text_that_changes_while_it_is_read(tmp_path, monkeypatch, capsys):
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

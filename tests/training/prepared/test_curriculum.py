@@ -45,11 +45,13 @@ def check_shares(phases, num_steps):
             assert (counts[weights == 0] == 0).all()
 
 
+@pytest.mark.slow
 def test_shares():
     check_shares(PHASES, 100)
     assert np.bincount(chosen(PHASES, 20)).tolist() == [5, 15]
 
 
+@pytest.mark.slow
 def test_shares_of_many_corpora():
     random = np.random.default_rng(1)
     for number in (3, 4, 6):
@@ -68,6 +70,7 @@ def test_huge_weights():
     check_shares([Phase(from_step=0, weights=[1e308, 1e308, 1e-308])], 20)
 
 
+@pytest.mark.slow
 def test_many_corpora_with_uneven_shares():
     phases = [Phase(from_step=0, weights=[0.2, 1e-3, 5.0, 0.0, 0.7])]
     found = np.bincount(chosen(phases, 3000), minlength=5)

@@ -112,6 +112,7 @@ def test_an_epoch_has_exactly_the_pairs(directory):
     assert text.num_pairs == 500 and text.has_source
 
 
+@pytest.mark.slow
 def test_form_of_batches(directory):
     boundaries = bucket_boundaries(60)
     sizes = bucket_batch_sizes(boundaries, 300)
@@ -156,6 +157,7 @@ def test_going_on_reads_no_more_than_its_block(directory, tmp_path):
     assert equal(expected, collect(text.training_batches(1, 50_000), 1))
 
 
+@pytest.mark.slow
 def test_pairs_beyond_the_length_are_left_out(directory):
     text = text_of(directory, 1.0, max_length=20, shuffle_buffer=10_000)
     pairs = encoded(directory / "first", PAIRS[:500])
@@ -271,6 +273,7 @@ def test_settings_may_repeat_the_vocabulary(directory, tmp_path, capsys):
     assert "with kind='bpe', which cannot change; leave out vocabulary.kind=" in error
 
 
+@pytest.mark.slow
 def test_what_train_refuses(directory, corpus, tmp_path, capsys):
     def error(*prepared, extra=()):
         assert main([*train_options(corpus, tmp_path / "m", *prepared), *extra]) == 2
@@ -473,6 +476,7 @@ def test_a_service_without_workers():
     del worker
 
 
+@pytest.mark.slow
 def test_a_service_at_an_ipv6_address(directory):
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()

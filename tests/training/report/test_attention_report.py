@@ -173,6 +173,7 @@ def test_the_command(model_dir, tmp_path, capsys):
     assert f"<li>model: {model_dir}</li>" in page and "<li>beam: 2</li>" in page
 
 
+@pytest.mark.slow
 def test_too_many_weights(model_dir, monkeypatch):
     monkeypatch.setattr(attention_report, "MAX_WEIGHTS", 100)
     translator = Translator.load(model_dir, beam_size=1)

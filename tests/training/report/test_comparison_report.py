@@ -173,6 +173,7 @@ def files(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_compare(files, capsys):
     report, scores = files / "r.html", files / "s.json"
     command = [

@@ -89,6 +89,7 @@ def test_alignments_are_those_of_the_attention(talkative, corpus, tmp_path):
     assert differences <= 2  # batches round otherwise, so almost equal weights may swap
 
 
+@pytest.mark.slow
 def test_coverage_of_another_text(talkative, corpus, tmp_path, capsys):
     path = tmp_path / "short"
     texts = ["--source", corpus.path("train.en"), "--target", corpus.path("train.de")]
@@ -164,6 +165,7 @@ def test_export(shortlist, talkative, corpus, tmp_path, options):
     assert f'"shortlist_digest_blake2b": "{short.search.shortlist.digest}"' in card
 
 
+@pytest.mark.slow
 def test_faults(shortlist, talkative, trained, corpus, tmp_path, capsys):
     texts = ["--source", corpus.path("train.en"), "--target", corpus.path("train.de")]
     train = ["train-shortlist", "--model-dir", talkative, *texts]

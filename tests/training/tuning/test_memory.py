@@ -3,6 +3,7 @@
 import gc
 import weakref
 
+import pytest
 import tensorflow as tf
 
 from tf_transformer.losses.fused_cross_entropy import projected_cross_entropy
@@ -23,6 +24,7 @@ def _train() -> weakref.ref:
     return weakref.ref(graph)
 
 
+@pytest.mark.slow
 def test_the_graph_of_a_training_that_has_ended_is_freed():
     graph = _train()
     gc.collect()

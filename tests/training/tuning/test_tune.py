@@ -162,6 +162,7 @@ def test_impossible_settings_fail_alone(corpus, tmp_path, capsys):
     assert "no trial has completed" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_vocabulary_that_changes_is_another_tuning(corpus, talkative, tmp_path, capsys):
     """Whatever its path: losses of different vocabularies cannot be compared."""
     pytest.importorskip("optuna")

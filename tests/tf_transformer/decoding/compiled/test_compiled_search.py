@@ -191,6 +191,7 @@ def marker(shape):
     return search
 
 
+@pytest.mark.slow
 def test_shapes_are_checked():
     model = make_model(num_encoder_layers=1, num_decoder_layers=1)
     for shape in ((0, 8), (1, 1), (1, 31), (1,), (1.5, 8), 5):

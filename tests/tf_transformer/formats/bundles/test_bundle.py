@@ -27,6 +27,7 @@ def test_checksum_of_several_chunks(monkeypatch):
         assert crc32c(data) == written.crc32c(data.tobytes())
 
 
+@pytest.mark.slow
 def test_variables_that_tensorflow_wrote(tmp_path):
     """Of every type, in so many blocks that the index lists several, with a text and a count."""
     random = np.random.default_rng(1)

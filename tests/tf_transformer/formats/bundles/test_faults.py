@@ -92,6 +92,7 @@ def test_faults(tmp_path, fault):
     assert str(tmp_path / "c.") in str(error.value) and "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_every_changed_byte_of_the_index_is_found(tmp_path):
     """Blocks have checksums; what is between and after them, is not read or is checked."""
     index = of(GOOD)
@@ -131,6 +132,7 @@ def test_entries_with_right_checksums(tmp_path):
     assert refused > 200
 
 
+@pytest.mark.slow
 def test_blocks_with_right_checksums(tmp_path):
     """Random entries of blocks, which can also name more files of values."""
     random = np.random.default_rng(1)

@@ -271,6 +271,7 @@ SENTENCEPIECE_FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", SENTENCEPIECE_FAULTS)
 def test_sentencepiece_faults(original, tmp_path, fault):
     names, contents, message = SENTENCEPIECE_FAULTS[fault]

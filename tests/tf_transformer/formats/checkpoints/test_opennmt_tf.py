@@ -393,6 +393,7 @@ def test_settings_of_the_model(original, tmp_path):
     assert (config.dropout_rate, config.attention_dropout_rate) == (0.3, 0.0)
 
 
+@pytest.mark.slow
 def test_models_of_the_catalog(tmp_path):
     original = Original(num_units=64, ffn_inner_dim=64)
     found = OpenNMTTF().read(original.write(tmp_path / "guessed"))

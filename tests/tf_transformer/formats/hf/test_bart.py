@@ -129,6 +129,7 @@ def tokenizer_json(folder, **changes):
         (folder / name).unlink()
 
 
+@pytest.mark.slow
 def test_tokenizer_json(folder):
     expected = read_model(folder)
     tokenizer_json(folder)

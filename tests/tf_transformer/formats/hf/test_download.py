@@ -101,6 +101,7 @@ def test_a_translator_is_imported_once(hub, tmp_path, monkeypatch):
     check_same(Translator.load(NAME, beam_size=1), translator)
 
 
+@pytest.mark.slow
 def test_an_interrupted_download_goes_on(hub, monkeypatch):
     monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1000)
     size = (hub.repositories["owner/opus-mt"] / "model.safetensors").stat().st_size

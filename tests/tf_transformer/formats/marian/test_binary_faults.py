@@ -217,6 +217,7 @@ def peak_memory(path):
     return peak, is_refused
 
 
+@pytest.mark.slow
 def test_fuzzed_headers_never_need_much_memory(tmp_path):
     """Wrong bytes among the numbers, names and shapes: refused, or other values."""
     path = tmp_path / "model.bin"
@@ -237,6 +238,7 @@ def test_fuzzed_headers_never_need_much_memory(tmp_path):
     assert 100 < refused < 300
 
 
+@pytest.mark.slow
 def test_a_file_of_headers_needs_little_memory(tmp_path):
     """As many items as are accepted, each as small as it can be."""
     path = tmp_path / "model.bin"

@@ -60,6 +60,7 @@ def test_floats(dtype, tmp_path):
     check_equal(found, weights_of(tmp_path / "theirs", arrays))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("joint", [True, False])
 @pytest.mark.parametrize(
     ("origin", "bits", "alphas"),

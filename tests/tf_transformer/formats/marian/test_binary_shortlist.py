@@ -133,6 +133,7 @@ def test_a_damaged_shortlist_refuses_the_model(tmp_path):
     assert not (tmp_path / "ours").exists()
 
 
+@pytest.mark.slow
 def test_fuzzed_headers_never_need_much_memory(tmp_path):
     """Wrong bytes in the header and the offsets, under a right checksum: refused, or read."""
     random = np.random.default_rng(1)

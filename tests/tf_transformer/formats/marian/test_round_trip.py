@@ -55,6 +55,7 @@ def weights_of(model_dir, config):
     return dict(read_arrays(model_dir / "model.weights.h5", weight_shapes(config)))
 
 
+@pytest.mark.slow
 @parameters(CASES)
 def test_arrays(folder):
     """Also their shapes and that they are in C order."""
@@ -69,6 +70,7 @@ def test_arrays(folder):
         assert array.flags.c_contiguous and array.dtype == np.float32
 
 
+@pytest.mark.slow
 @parameters(CASES)
 def test_back(folder):
     """Equal weights except rows of the pad and begin id, and equal SentencePiece models."""
@@ -111,6 +113,7 @@ def test_what_came_from_marian_is_equal(folder, tmp_path):
     assert read_all(tmp_path / "again") == read_all(tmp_path / "ours")
 
 
+@pytest.mark.slow
 def test_logits_without_bias(tmp_path):
     """Zeros are written; `output-omit-bias` is read."""
     settings = HELD | dict(logits_bias=False)

@@ -192,6 +192,7 @@ def test_batches(connect, behaviour, num_rows):
     assert len(behaviour.requests) == len(batches)
 
 
+@pytest.mark.slow
 def test_a_late_answer_keeps_its_place(connect, behaviour):
     behaviour.slow = 0.2
     texts = ["slow", "b", "c", "d", "slow too", "f"]
@@ -206,6 +207,7 @@ def test_concurrency_is_reached(connect, behaviour):
     assert behaviour.most_at_once >= 3
 
 
+@pytest.mark.slow
 def test_concurrency_is_not_exceeded(connect, behaviour):
     behaviour.together = 3
     behaviour.patience = 0.2
@@ -314,6 +316,7 @@ def test_the_row_at_fault_is_named(connect, behaviour, bad_row, concurrency):
     assert all(sent.count(text.encode()) <= 3 for text in texts)
 
 
+@pytest.mark.slow
 def test_rows_of_one_call_are_not_merged_with_those_sent_again(connect, behaviour):
     behaviour.batch_seconds, behaviour.together, behaviour.max_rows = 0.1, 2, 8
     client = connect(max_batch_size=2, concurrency=2)
@@ -361,6 +364,7 @@ def test_invalid_rows_of_other_callers_cost_no_row(connect, behaviour, max_rows)
         client.predict({"text": ["a", "refuse", "c"]})
 
 
+@pytest.mark.slow
 def test_rows_of_one_call_that_cannot_be_merged(connect, behaviour):
     behaviour.batch_seconds, behaviour.together = 0.01, 4
     ids = [[1] * width for width in range(1, 9)]
@@ -369,6 +373,7 @@ def test_rows_of_one_call_that_cannot_be_merged(connect, behaviour):
     assert len(behaviour.requests) > 8
 
 
+@pytest.mark.slow
 def test_more_calls_than_the_server_has_threads(connect, behaviour, caplog):
     """What this means is said at once, and once, though the call waits and succeeds."""
     behaviour.max_calls, behaviour.together, behaviour.patience = 1, 2, 0.1
@@ -727,6 +732,7 @@ def test_signatures_are_requested_again_on_demand(connect, behaviour):
         client.predict({"text": ["a"]})
 
 
+@pytest.mark.slow
 def test_seven_packages_are_enough():
     """For the class and the command: those that docs/serving.md installs."""
     line = re.search(r"--no-deps tf-transformer && pip install (.*)", SERVING_PAGE.read_text())
@@ -742,6 +748,7 @@ def test_seven_packages_are_enough():
     assert (done.returncode, done.stdout) == (0, b"A DOG\n"), done.stderr.decode()
 
 
+@pytest.mark.slow
 def test_imports_no_tensorflow():
     done = subprocess.run(
         [sys.executable, "-c", "import sys, tf_transformer.predictors.client\nprint(*sys.modules)"],
@@ -756,6 +763,7 @@ def test_imports_no_tensorflow():
     assert not imported & {"tensorflow", "tensorflow_text", "keras", "training"}
 
 
+@pytest.mark.slow
 def test_abandoned_requests_do_not_keep_the_process(protocol_name, behaviour):
     behaviour.slow = 30
     program = (

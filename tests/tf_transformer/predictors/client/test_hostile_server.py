@@ -113,6 +113,7 @@ class TestDeadline:
             match="not respond within 0.5 seconds: raise",
         )
 
+    @pytest.mark.slow
     def test_a_response_to_come_now_and_then(self):
         server = serve_bytes(lambda _: [b"HTTP/1.1 100 Continue\r\n\r\n"] * 60, pause=0.1)
         with connected(server, deadline=0.5) as client, pytest.raises(TimeoutError):
@@ -136,6 +137,7 @@ class TestDeadline:
                 match="did not respond within",
             )
 
+    @pytest.mark.slow
     def test_a_server_that_reads_nothing(self):
         with (
             socket.create_server(("127.0.0.1", 0)) as listener,
@@ -192,6 +194,7 @@ class TestSize:
         )
         fails(server, retries=0, max_response_bytes=2**20, match="model 'translator' at ")
 
+    @pytest.mark.slow
     def test_of_a_body_that_is_compressed(self):
         body = gzip.compress(json.dumps({"outputs": OUTPUTS}).encode().ljust(2**26))
         assert len(body) < 2**17
@@ -207,6 +210,7 @@ class TestSize:
         error = fails(server, "grpc", signatures, match=match, max_response_bytes=2**20)
         assert type(error) is OSError  # and so was not sent again
 
+    @pytest.mark.slow
     def test_of_a_message_that_is_compressed(self):
         server = serve_grpc_bytes({"Predict": bytes(2**26)}, grpc.Compression.Gzip)
         fails(server, "grpc", match=f"{INVALID_RESPONSE}'.x1f.x8b", max_response_bytes=2**20)
@@ -570,6 +574,7 @@ def every_signature() -> bytes:
 SIZES = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-1, 3), max_size=5)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(body=damaged(every_tensor()), sizes=SIZES, content=st.binary(max_size=16))
 def test_reads_no_messages_but_answers(body, sizes, content):
@@ -581,6 +586,7 @@ def test_reads_no_messages_but_answers(body, sizes, content):
                 try_to_read(messages.read_tensor, made, 2**16)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(body=damaged(metadata(every_signature())) | damaged(every_signature()).map(metadata))
 def test_reads_no_signatures_but_answers(body):
@@ -617,6 +623,7 @@ MANY_VALUES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.representatives("lists", "keys")
 @pytest.mark.parametrize("values", MANY_VALUES.values(), ids=MANY_VALUES)
 def test_values_that_nobody_asked_for(values):
@@ -660,6 +667,7 @@ def test_fields_that_nobody_asked_for(body):
     fails(serve_grpc_bytes({"Predict": body}), "grpc", match=INVALID_RESPONSE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["int_val", "int64_val", "bool_val"])
 def test_packed_numbers_are_counted(name):
     """A byte of an `int64_val` would take eight once it is parsed."""
@@ -679,6 +687,7 @@ def test_packed_numbers_are_counted(name):
         responses.outputs_from_proto(body, TRANSLATE, 500_000)
 
 
+@pytest.mark.slow
 def test_deadline_covers_the_counting_of_fields(monkeypatch):
     """A signature that claims wide outputs may have many fields."""
     outputs = TRANSLATE.outputs | {"wide": TensorSpec("DT_FLOAT", (None, 2**40))}
@@ -694,6 +703,7 @@ def test_deadline_covers_the_counting_of_fields(monkeypatch):
     assert len(counted) < 2**22
 
 
+@pytest.mark.slow
 def test_deadline_covers_the_counting_of_tokens(monkeypatch):
     """As of fields, over REST."""
     outputs = TRANSLATE.outputs | {"wide": TensorSpec("DT_FLOAT", (None, 2**40))}
@@ -815,6 +825,7 @@ def test_printable(text, max_length):
 UNCLOSED_STRINGS = [rb"\"", rb"\a", rb"\\"]
 
 
+@pytest.mark.slow
 def test_a_string_without_an_end_is_read_once():
     code = (
         "from tf_transformer.predictors.client.response_size import check_json\n"
