@@ -210,7 +210,8 @@ def main() -> None:
         except KeyboardInterrupt:
             print("ended by Ctrl-C")
         finally:
-            print("\n".join(f"{count:6} {name}" for name, count in counts.items()), flush=True)
+            rows = "\n".join(f"| {name} | {count} |" for name, count in counts.items())
+            print(f"| | number |\n|---|---|\n{rows}", flush=True)
 
 
 if __name__ == "__main__":

@@ -361,8 +361,11 @@ def main() -> None:
         return
     if options.documents:
         start = time.process_time()
-        print(f"{options.documents:,} documents:", fuzz(options.documents, options.seed))
-        print(f"{time.process_time() - start:.0f} s of processor time", flush=True)
+        found = fuzz(options.documents, options.seed)
+        cells = [*map(str, found.values()), f"{time.process_time() - start:.0f}"]
+        titles = [*found, "processor time, s"]
+        rule = "|" + "---|" * len(cells)
+        print(f"| {' | '.join(titles)} |\n{rule}\n| {' | '.join(cells)} |", flush=True)
         return
     for noise in NOISE:
         found = noisy_score(noise, options.sentences, options.seed)
