@@ -15,23 +15,23 @@ BEHIND = [*TAGS, "<mask>"]
 
 
 @pytest.fixture(scope="module")
-def trained():
+def unigram():
     model = train_vocabularies(joint=True)[0]
     return model, pieces_of(model)[4:]
 
 
-def vocabulary(trained, behind):
-    model, pieces = trained
+def vocabulary(unigram, behind):
+    model, pieces = unigram
     return Vocabulary(with_ids(model, [*pieces, *behind]))
 
 
-def test_the_ids_are_those_of_fairseq(trained, tmp_path):
-    ours = vocabulary(trained, [*BEHIND, f"<row {4 + len(trained[1]) + len(BEHIND)}>"])
+def test_the_ids_are_those_of_fairseq(unigram, tmp_path):
+    ours = vocabulary(unigram, [*BEHIND, f"<row {4 + len(unigram[1]) + len(BEHIND)}>"])
     files = MBartFiles(ours)
     files.write(tmp_path)
     path = tmp_path / "sentencepiece.bpe.model"
     written = sentencepiece.SentencePieceProcessor(model_file=str(path))
-    assert pieces_of(path.read_bytes()) == ["<unk>", "<s>", "</s>", *trained[1]]
+    assert pieces_of(path.read_bytes()) == ["<unk>", "<s>", "</s>", *unigram[1]]
     ids = [[token_id + 1 if token_id else 3 for token_id in row] for row in written.encode(SOURCES)]
     assert [[files.rows[token_id] for token_id in row] for row in ids] == ours.encode(SOURCES)
     assert files.rows == [2, 0, 3, 1, *range(4, ours.vocab_size)]
@@ -50,6 +50,6 @@ def test_the_ids_are_those_of_fairseq(trained, tmp_path):
     ],
     ids=["none", "no mask", "one less", "other order", "one more", "a word"],
 )
-def test_another_vocabulary_is_refused(trained, behind):
+def test_another_vocabulary_is_refused(unigram, behind):
     with pytest.raises(InputError, match="unless its vocabulary is that of mbart-large-cc25"):
-        MBartFiles(vocabulary(trained, behind))
+        MBartFiles(vocabulary(unigram, behind))
