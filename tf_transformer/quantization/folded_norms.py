@@ -24,7 +24,7 @@ from tf_transformer.layers.residual import Residual
 from tf_transformer.layers.stack import Stack, TransformerLayer
 from tf_transformer.private_interfaces import sublayers
 
-# Norms of wider models take a percent or less of the time (`python -m benchmarks.norms`).
+# Wider norms, whose share of the time is smaller, were not measured (`python -m benchmarks.norms`).
 _MAX_WIDTH = 512
 
 
