@@ -46,10 +46,10 @@ def make_searches(options: argparse.Namespace) -> dict:
         "oneDNN": (onednn_norm, lambda model: None),
     }
     length, searches = tf.constant(TARGET_LENGTH), {}
-    for name, (norm, fold) in kinds.items():
+    for name, (norm, prepare) in kinds.items():
         with (
             mock.patch.object(normalization, "plain_layer_norm", norm),
-            mock.patch.object(folded_norms, "fold_norms", fold),
+            mock.patch.object(folded_norms, "fold_norms", prepare),
         ):
             search, ids = make_search(options)
             concrete = search.get_concrete_function(ids, length)

@@ -269,16 +269,8 @@ def test_what_users_of_the_layers_need_is_public():
 TIERS = (
     {
         *("errors", "printable", "argument_types", "backend", "private_interfaces"),
-        *(
-            "known_names",
-            "model_names",
-            "config_checks",
-            "language_tags",
-            "presets",
-            "config",
-            "ensemble_config",
-        ),
-        *("import_hook", "tensorflow_messages", "layer_settings"),
+        *("known_names", "model_names", "config_checks", "language_tags", "presets", "config"),
+        *("ensemble_config", "import_hook", "tensorflow_messages", "layer_settings"),
     },
     {"text"},
     {"layers", "word_alignment"},
