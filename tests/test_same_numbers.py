@@ -10,6 +10,7 @@ import tf_transformer
 from benchmarks.same_numbers import commands, models
 from benchmarks.same_numbers.comparison import CHANGED, compare, details, table
 from benchmarks.same_numbers.numbers import Numbers, read_numbers, texts
+from benchmarks.same_numbers.saved_models import numbers_of
 from tests.test_imports import OURS, imports_of, is_within
 from tf_transformer import TransformerConfig
 from training.settings import make_config, parse_setting, read_settings
@@ -62,6 +63,18 @@ def test_a_case_has_one_scale():
     assert found[0].relative == pytest.approx(4e-9)
 
 
+def test_last_digits_of_texts():
+    case = ("SavedModel, float32", "translator, align, soft_alignment", "")
+    texts_of = (
+        {case: numbers_of(np.array([text], object))} for text in (b"0.1234,1 0", b"0.1235,1 0")
+    )
+    before, after = texts_of
+    (found,) = compare(before, after)
+    assert not found.absolute
+    (found,) = compare(before, {case: numbers_of(np.array([b"0.1236,1 0"], object))})
+    assert found.is_wrong
+
+
 def test_intentional_changes_are_reported_and_are_no_error():
     change, reason = next(iter(CHANGED.items()))
     before = {("SavedModel, float32", f"translator, {change}", ""): np.zeros(2)}
@@ -69,6 +82,9 @@ def test_intentional_changes_are_reported_and_are_no_error():
     assert not found.is_wrong
     assert "changed intentionally" in table([found])[-1]
     assert details([found])[0].endswith(f"({reason})")
+    other = ("SavedModel, bfloat16", "translator, nbest_options, scores", "")
+    (found,) = compare({other: np.zeros(2)}, {})
+    assert not found.is_wrong
     (found,) = compare({("logits", f"translator, {change}", ""): np.zeros(2)}, {})
     assert found.is_wrong
 

@@ -6,8 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 TOLERANCE = 1e-6
+# By the kind of numbers. The gradient of a tied embedding may be summed in another order, and Adam
+# makes steps of the rounding of key biases, whose true gradient is 0.
+TOLERANCES = {"weights after 3 steps of fit": 5e-6}
 
-# Intentional changes, by signature and output of a SavedModel; reported, but not an error.
+# Intentional changes, by dtype, signature and output of a SavedModel; reported, but not an error.
 CHANGED = {
     "tokens, truncated": "b74d321: ids have a fixed width, so that none are truncated",
     "tokens_options, truncated": "b74d321: ids have a fixed width, so that none are truncated",
@@ -16,6 +19,9 @@ CHANGED = {
         for name in ("nbest_options, scores", "tokens_options, score")
     },
 }
+
+# Numbers that are written as texts, by the last digit, which may be rounded otherwise.
+LAST_DIGITS = {"soft_alignment": 1e-4}
 
 Arrays = dict[tuple[str, str, str], np.ndarray]
 
@@ -44,7 +50,7 @@ class Comparison(NamedTuple):
 
     @property
     def is_wrong(self) -> bool:
-        return self.relative > TOLERANCE and self.reason is None
+        return self.relative > TOLERANCES.get(self.what, TOLERANCE) and self.reason is None
 
 
 def compare(before: Arrays, after: Arrays) -> list[Comparison]:
@@ -56,6 +62,8 @@ def compare(before: Arrays, after: Arrays) -> list[Comparison]:
     for key in before | after:
         absolute = _difference(before.get(key), after.get(key))
         what, case, name = key
+        if absolute <= 1.01 * LAST_DIGITS.get(case.rpartition(", ")[2], 0.0):
+            absolute = 0.0
         scale = scales[what, case] or 1.0
         count = before.get(key, after.get(key)).size
         comparisons.append(
@@ -67,7 +75,8 @@ def compare(before: Arrays, after: Arrays) -> list[Comparison]:
 def _reason(what, case):
     if not what.startswith("SavedModel"):
         return None
-    return next((why for end, why in CHANGED.items() if case.endswith(f", {end}")), None)
+    name = f"{what}, {case}"
+    return next((why for end, why in CHANGED.items() if name.endswith(f", {end}")), None)
 
 
 def _largest(values):
@@ -125,7 +134,7 @@ def _verdict(group):
     if not judged:
         return "changed intentionally"
     if any(comparison.absolute for comparison in judged):
-        return f"within {TOLERANCE:g}"
+        return f"within {TOLERANCES.get(group[0].what, TOLERANCE):g}"
     return "equal" if len(judged) == len(group) else "equal except for an intentional change"
 
 

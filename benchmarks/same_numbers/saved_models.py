@@ -46,8 +46,16 @@ def dump(numbers: Numbers, name: str, model_dir: pathlib.Path, output: pathlib.P
                 values = values.numpy()
                 if key == "scores":
                     values = np.where(values > NO_SCORE, values, np.nan)
+                if key == "soft_alignment":
+                    values = numbers_of(values)
                 case = f"{name}, {signature}, {key}"
                 numbers.add(f"SavedModel, {dtype}", case, {"": values})
+
+
+def numbers_of(texts: np.ndarray) -> np.ndarray:
+    """Returns the numbers of texts in Marian's format of soft alignments."""
+    words = b" ".join(texts.ravel()).replace(b",", b" ").split()
+    return np.array(words, "float64")
 
 
 def make_inputs(limit: int, vocab_size: int) -> dict[str, list]:
