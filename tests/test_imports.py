@@ -268,7 +268,7 @@ def test_what_users_of_the_layers_need_is_public():
 # What a sub-package of `tf_transformer` may import: its own modules and tiers before its own.
 TIERS = (
     {
-        *("errors", "printable", "argument_types", "backend", "private_interfaces"),
+        *("errors", "printable", "argument_types", "backend", "processor", "private_interfaces"),
         *("known_names", "model_names", "config_checks", "language_tags", "presets", "config"),
         *("ensemble_config", "import_hook", "tensorflow_messages", "layer_settings"),
     },

@@ -42,7 +42,6 @@ from tf_transformer.command_line.command_options import (
     text,
 )
 from tf_transformer.command_line.interruption import interrupted_by_signals
-from tf_transformer.command_line.processor import lacks_bfloat16
 from tf_transformer.command_line.quiet import import_tensorflow
 from tf_transformer.confidence.calibration import read_calibration
 from tf_transformer.decoding.compiled.search_shapes import (
@@ -52,6 +51,7 @@ from tf_transformer.decoding.compiled.search_shapes import (
 )
 from tf_transformer.errors import InputError
 from tf_transformer.printable import shown
+from tf_transformer.processor import lacks_bfloat16
 from tf_transformer.storage.files import check_folder
 from tf_transformer.storage.output_files import check_output_file
 from tf_transformer.tasks.table import TASKS
@@ -109,8 +109,8 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--device", default="cpu", choices=("cpu", "gpu"),
-        help="what the server computes on; gpu: large weights are not stored in the tiles that "
-        "CPUs read faster (default: cpu)",
+        help="what the server computes on; cpu: a processor like this one; gpu: weights are not "
+        "arranged as processors read them faster (default: cpu)",
     )  # fmt: skip
     parser.set_defaults(run=_run_export)
 
@@ -310,7 +310,7 @@ def _load_engine(options, models, shapes, shortlist, calibration):
     search = parse_search(options)
     calibrate = functools.partial(calibration.input_ranges, **search) if calibration else None
     model, source, target, digest = models.load_with_digest(
-        options.dtype, calibrate, tiled=options.device == "cpu"
+        options.dtype, calibrate, for_gpu=options.device == "gpu"
     )
     _say_if_unquantized(options, model)
     if source is None:

@@ -1,9 +1,10 @@
 """Weights arranged for decoding, where products have few rows and reading the weights dominates.
 
-A product of 2 to 100 rows reads a row-major matrix in long strides. If the matrix does not fit the
-processor's cache, this takes two to three times as long as reading it sequentially. Weights in
-column tiles are read sequentially, as `python -m benchmarks.products` measures. A smaller embedding
-matrix, whose transpose gives the logits, gets a transposed copy, see `TransposedProduct`.
+A product of 2 to 100 rows reads a row-major matrix in long strides. On processors with AVX-512, if
+the matrix does not fit the cache, this takes up to twice as long as reading it sequentially, as
+weights in column tiles are read. On processors without, a row-major matrix takes less time,
+whatever its size (`python -m benchmarks.products`). There, and where it is small, an embedding
+matrix whose transpose gives the logits gets a transposed copy, see `TransposedProduct`.
 """
 
 from typing import Any
@@ -16,6 +17,7 @@ from tf_transformer.layers.dense import Projection
 from tf_transformer.models.assignment import aligned_zeros, shared_array, shared_tensor
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.private_interfaces import sublayers
+from tf_transformer.processor import has_avx512
 
 _TILE_WIDTH = 64
 # Smaller matrices stay in the cache.
@@ -58,8 +60,10 @@ class TiledProduct(keras.layers.Layer):
 
     def call(self, inputs):
         rows = ops.reshape(inputs, (1, -1, inputs.shape[-1]))
-        # XLA's product is twice as fast with copies of the rows, and TensorFlow's not slower.
-        rows = ops.repeat(rows, self.tiles.shape[0], axis=0)
+        if rows.shape[1] is not None:
+            # The search that XLA compiles has a static number of rows. XLA's product is twice as
+            # fast with copies of them; TensorFlow's is not, and copies of many rows take long.
+            rows = ops.repeat(rows, self.tiles.shape[0], axis=0)
         # (1, rows, inputs) x (tiles, inputs, width) -> (tiles, rows, width) -> (rows, tiles, width)
         outputs = ops.transpose(ops.matmul(rows, self.tiles), (1, 0, 2))
         shape = (*ops.shape(inputs)[:-1], self.tiles.shape[0] * _TILE_WIDTH)
@@ -94,8 +98,13 @@ class TransposedProduct(keras.layers.Layer):
 
     def __init__(self, matrix: np.ndarray, **kwargs: Any):
         super().__init__(dtype="float32", **kwargs)
-        self.kernel = self.add_weight(shape=matrix.shape[::-1], name="kernel", initializer="zeros")
-        self.kernel.assign(matrix.T)
+        transposed = aligned_zeros(matrix.shape[::-1])
+        transposed[:] = matrix.T
+        self.kernel = self.add_weight(
+            shape=transposed.shape,
+            initializer=lambda shape, dtype: shared_tensor(transposed),
+            name="kernel",
+        )
         self.built = True
 
     def call(self, inputs):
@@ -104,22 +113,25 @@ class TransposedProduct(keras.layers.Layer):
         return ops.reshape(ops.matmul(rows, self.kernel), shape)
 
 
-def tile_weights(model: DecoderModel) -> None:
-    """Replaces the weights of large products by tiled weights, permanently.
+def arrange_weights(model: DecoderModel, tiled: bool | None = None) -> None:
+    """Arranges the weights of products for decoding on a CPU, permanently.
 
-    A smaller embedding matrix that gives the logits gets a transposed copy.
+    Those of large products get tiles; an embedding matrix that gives the logits gets tiles, too, or
+    a transposed copy. Products that another one has replaced, such as an 8-bit one, stay as they
+    are.
 
-    Products that another one has replaced, such as an 8-bit one, stay as they are.
-
-    The outputs are unchanged except for rounding. Tile only models that are used for decoding and
-    nothing else: training, saving and inspection need the original weights.
+    The outputs are unchanged except for rounding. Arrange only models that are used for decoding
+    and nothing else: training, saving and inspection need the original weights.
 
     Args:
         model: the model to change.
+        tiled: whether there are tiles; None means on processors with AVX-512.
     """
+    tiled = has_avx512() if tiled is None else tiled
     for layer in sublayers(model):
         if (
-            isinstance(layer, Projection)
+            tiled
+            and isinstance(layer, Projection)
             and layer.product is None
             and _benefits_from_tiles(layer.kernel)
         ):
@@ -127,7 +139,7 @@ def tile_weights(model: DecoderModel) -> None:
             layer.replace_product(TiledProduct(kernel, layer.bias, dtype=layer.dtype_policy))
     if model.logits_projection is None and model.target_embedding.table is None:
         matrix = shared_array(model.target_embedding.embeddings)
-        is_large = _benefits_from_tiles(matrix.T)
+        is_large = tiled and _benefits_from_tiles(matrix.T)
         product = TiledProduct(matrix.T, dtype="float32") if is_large else TransposedProduct(matrix)
         model.target_embedding.set_product(product)
 

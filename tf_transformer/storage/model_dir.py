@@ -402,7 +402,7 @@ def load_for_decoding(
     dtype: str = "float32",
     calibrate: Calibrate | None = None,
     adapter: "Adapter | None" = None,
-    tiled: bool | None = None,
+    for_gpu: bool | None = None,
     folded: bool = True,
 ) -> "tuple[DecoderModel, Tokenizer | None, Tokenizer]":
     """Loads a model as `load_model` does, but with weights that are prepared for decoding.
@@ -415,7 +415,7 @@ def load_for_decoding(
         calibrate: with "int8", a function that returns the argument `input_ranges` of `quantize`
             from the loaded model and its tokenizers; None means a scale per row.
         adapter: what to add to the weights.
-        tiled: see `prepare_for_decoding`.
+        for_gpu: see `prepare_for_decoding`.
         folded: see `prepare_for_decoding`.
 
     Returns:
@@ -426,7 +426,7 @@ def load_for_decoding(
     """
     model, source, target = load_model(model_dir, dtype_to_load(dtype), adapter)
     ranges = calibrate(model, source, target) if calibrate else None
-    prepare_for_decoding(model, dtype, ranges, tiled, folded)
+    prepare_for_decoding(model, dtype, ranges, for_gpu, folded)
     return model, source, target
 
 
@@ -445,19 +445,20 @@ def prepare_for_decoding(
     model: "DecoderModel",
     dtype: str,
     input_ranges: "Mapping[keras.layers.Layer, float] | None" = None,
-    tiled: bool | None = None,
+    for_gpu: bool | None = None,
     folded: bool = True,
 ) -> None:
     """Prepares the weights of a model, and tabulates sinusoids; it can then only decode.
 
-    Weights are quantized; where they are not, norms are folded into them, and large ones are tiled.
+    Weights are quantized; where they are not, norms are folded into them, and for a CPU they are
+    arranged for products of few rows.
 
     Args:
         model: a model of the dtype that `dtype_to_load` returns.
         dtype: as for `load_for_decoding`.
         input_ranges: with "int8", the argument of `quantize`.
-        tiled: whether large products get tiled weights, which only CPUs gain from; None means
-            unless TensorFlow uses a GPU. Products in 8 bits have none.
+        for_gpu: whether the model will run on a GPU, which gains nothing from other arrangements
+            of the weights; None means whether TensorFlow uses one.
         folded: whether norms are folded, see `fold_norms`; not for products that are then given
             adapters.
 
@@ -469,7 +470,7 @@ def prepare_for_decoding(
     from tf_transformer.private_interfaces import sublayers
     from tf_transformer.quantization import int8
     from tf_transformer.quantization.folded_norms import fold_norms
-    from tf_transformer.quantization.tiled_matmul import tile_weights
+    from tf_transformer.quantization.tiled_matmul import arrange_weights
 
     for layer in sublayers(model):
         if isinstance(layer, PositionalEncoding):
@@ -478,5 +479,5 @@ def prepare_for_decoding(
         int8.quantize(model, input_ranges)
     if folded:
         fold_norms(model)
-    if tiled or (tiled is None and not has_gpu()):
-        tile_weights(model)
+    if not (has_gpu() if for_gpu is None else for_gpu):
+        arrange_weights(model)

@@ -170,14 +170,14 @@ class TrainedModels:
         self,
         dtype: str = "float32",
         calibrate: Calibrate | None = None,
-        tiled: bool | None = None,
+        for_gpu: bool | None = None,
     ) -> "tuple[DecoderModel | Ensemble, Tokenizer | None, Tokenizer]":
         """Loads the model or the ensemble, see `load_for_decoding`.
 
         Args:
             dtype: see `load_for_decoding`.
             calibrate: see `load_for_decoding`; called for each model.
-            tiled: see `load_for_decoding`.
+            for_gpu: see `load_for_decoding`.
 
         Returns:
             The model and the tokenizers of source and target.
@@ -190,7 +190,7 @@ class TrainedModels:
         adapter, row_adapters = self.read_adapter(), self.read_row_adapters()
         members, sources, targets = zip(
             *(
-                load_for_decoding(directory, dtype, calibrate, adapter, tiled, not row_adapters)
+                load_for_decoding(directory, dtype, calibrate, adapter, for_gpu, not row_adapters)
                 for directory in self.directories
             ),
             strict=True,
@@ -207,7 +207,7 @@ class TrainedModels:
         return Ensemble(members, self.member_weights()), sources[0], targets[0]
 
     def load_with_digest(
-        self, dtype: str, calibrate: Calibrate | None = None, tiled: bool | None = None
+        self, dtype: str, calibrate: Calibrate | None = None, for_gpu: bool | None = None
     ) -> "tuple[DecoderModel | Ensemble, Tokenizer | None, Tokenizer, str]":
         """Calls `load`, and returns the digest as well.
 
@@ -216,7 +216,7 @@ class TrainedModels:
         """
         exist = all((directory / WEIGHTS_NAME).is_file() for directory in self.directories)
         digest = self.digest() if exist else None
-        model, source, target = self.load(dtype, calibrate, tiled)
+        model, source, target = self.load(dtype, calibrate, for_gpu)
         if digest is None or digest != self.digest():
             names = ", ".join(map(str, self.directories))
             raise InputError(f"{names}: the weights have changed while they were read. Try again")

@@ -1,5 +1,7 @@
 """Other products in place of float ones: 8-bit integers, and tiles of the weights."""
 
+import collections
+import functools
 import json
 import math
 
@@ -17,7 +19,11 @@ from tf_transformer.layers.dense import Projection
 from tf_transformer.quantization import int8
 from tf_transformer.quantization.int8 import check_kernels, is_quantized, quantize
 from tf_transformer.quantization.int8_layers import Int8Embedding, Int8Product
-from tf_transformer.quantization.tiled_matmul import TiledProduct, tile_weights
+from tf_transformer.quantization.tiled_matmul import (
+    TiledProduct,
+    TransposedProduct,
+    arrange_weights,
+)
 from tf_transformer.storage.model_dir import load_for_decoding, prepare_for_decoding
 
 
@@ -130,6 +136,9 @@ def test_tiles_are_the_same_product(rng, shape, width):
     rows = tf.TensorSpec((None, *shape[1:]))
     graph = tf.function(TiledProduct(kernel), input_signature=[rows]).get_concrete_function()
     assert graph.structured_outputs.shape[-1] == width  # the search needs it
+    # The inputs have a static number of rows, and are copied; not those of a graph.
+    assert "Tile" not in {operation.type for operation in graph.graph.get_operations()}
+    np.testing.assert_allclose(graph(inputs), inputs @ kernel, atol=1e-5)
     half = TiledProduct(kernel.astype(ml_dtypes.bfloat16), dtype="bfloat16")
     assert half(inputs).dtype == tf.bfloat16
     np.testing.assert_allclose(tf.cast(half(inputs), tf.float32), inputs @ kernel, atol=0.3)
@@ -171,7 +180,7 @@ def test_a_model_in_tiles_computes_the_same(settings, num_tiled):
     config = TransformerConfig(**(LARGE | settings))
     model = (LanguageModel if config.decoder_only else Transformer)(config)
     logits, num_weights = logits_of(model), len(model.weights)
-    tile_weights(model)
+    arrange_weights(model, tiled=True)
     tiled = [layer for layer in model._flatten_layers() if isinstance(layer, TiledProduct)]
     assert len(tiled) == num_tiled
     assert len(model.weights) == num_weights + config.logits_tied
@@ -184,20 +193,30 @@ def test_a_model_in_tiles_computes_the_same(settings, num_tiled):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("has_gpu", "tiled", "expected"),
-    [(False, None, 12), (True, None, 0), (True, True, 12), (False, False, 0)],
+    ("has_gpu", "for_gpu", "has_avx512", "num_tiled", "num_transposed"),
+    [
+        (False, None, True, 12, 0),
+        (False, None, False, 0, 1),
+        (True, None, True, 0, 0),
+        (True, False, True, 12, 0),
+        (True, False, False, 0, 1),
+        (False, True, True, 0, 0),
+    ],
 )
-def test_tiles_are_for_cpus(monkeypatch, has_gpu, tiled, expected):
+def test_weights_are_arranged_for_the_processor(
+    monkeypatch, has_gpu, for_gpu, has_avx512, num_tiled, num_transposed
+):
     monkeypatch.setattr("tf_transformer.backend.has_gpu", lambda: has_gpu)
+    monkeypatch.setattr(f"{arrange_weights.__module__}.has_avx512", lambda: has_avx512)
     model = Transformer(TransformerConfig(**LARGE))
-    prepare_for_decoding(model, "float32", tiled=tiled)
-    found = [layer for layer in model._flatten_layers() if isinstance(layer, TiledProduct)]
-    assert len(found) == expected
+    prepare_for_decoding(model, "float32", for_gpu=for_gpu)
+    found = collections.Counter(map(type, model._flatten_layers()))
+    assert (found[TiledProduct], found[TransposedProduct]) == (num_tiled, num_transposed)
 
 
 def test_small_products_stay_as_they_are():
     model = Transformer(TransformerConfig(**(LARGE | {"d_model": 64, "d_ff": 128})))
-    tile_weights(model)
+    arrange_weights(model, tiled=True)
     assert not any(isinstance(layer, TiledProduct) for layer in model._flatten_layers())
 
 
@@ -252,7 +271,9 @@ def test_int8_translates_and_is_exported_once(unverified, talkative, sentences, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arrange", [tile_weights, quantize])
+@pytest.mark.parametrize(
+    "arrange", [functools.partial(arrange_weights, tiled=True), quantize], ids=["tiled", "int8"]
+)
 def test_what_is_replaced_is_not_saved(arrange, tmp_path):
     model = Transformer(TransformerConfig(**LARGE))
     arrange(model)

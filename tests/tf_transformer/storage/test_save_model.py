@@ -24,7 +24,7 @@ from tf_transformer import (
 from tf_transformer.errors import InputError
 from tf_transformer.models.ensemble import Ensemble
 from tf_transformer.models.lora import enable_lora, projections
-from tf_transformer.quantization.tiled_matmul import tile_weights
+from tf_transformer.quantization.tiled_matmul import arrange_weights
 
 SOURCE, TARGET = Tokenizer(SOURCE_MODEL), Tokenizer(TARGET_MODEL)
 
@@ -103,7 +103,7 @@ def tiled(config):
         source_vocab_size=config.source_vocab_size, target_vocab_size=config.target_vocab_size
     )
     model = Transformer(TransformerConfig(**wide, **vocabularies))
-    tile_weights(model)
+    arrange_weights(model, tiled=True)
     return model
 
 

@@ -15,7 +15,7 @@ from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.decoding.translation_search import TranslationSearch
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.quantization.int8 import quantize
-from tf_transformer.quantization.tiled_matmul import tile_weights
+from tf_transformer.quantization.tiled_matmul import arrange_weights
 from tf_transformer.shortlists.table import ShortlistTable
 from tf_transformer.text.special_ids import END_ID, NUM_SPECIAL
 
@@ -173,7 +173,7 @@ def test_of_tiled_weights(monkeypatch):
     monkeypatch.setattr("tf_transformer.quantization.tiled_matmul._MIN_SIZE", 1)
     monkeypatch.setattr("tf_transformer.quantization.tiled_matmul._TILE_WIDTH", 8)
     model = make_model.__wrapped__("post-norm")  # one of its own, which is changed
-    tile_weights(model)
+    arrange_weights(model, tiled=True)
     found = search_in_parts(TranslationSearch(model, beam_size=1), 1)
     check_equal(found, greedy_outputs("post-norm"))
 

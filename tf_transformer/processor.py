@@ -1,4 +1,4 @@
-"""What this machine's processor can do."""
+"""What this machine's processor can do, as far as Linux says it."""
 
 import pathlib
 import re
@@ -6,17 +6,29 @@ import re
 _CPU_INFO = pathlib.Path("/proc/cpuinfo")
 # Intel and AMD name their instructions for bfloat16 with a suffix, ARM alone.
 _BFLOAT16 = re.compile(r"\b(?:avx512_bf16|amx_bf16|bf16)\b")
+_AVX512 = re.compile(r"\bavx512f\b")
 
 
 def lacks_bfloat16() -> bool:
     """Returns whether the processor is known to have no arithmetic in bfloat16.
 
     Such a processor converts each number to float32 and back, so that bfloat16 is slower than
-    float32. Known is what Linux says of its processors.
+    float32.
     """
+    features = _features()
+    return bool(features) and not _BFLOAT16.search(features)
+
+
+def has_avx512() -> bool:
+    """Returns whether the processor is known to have AVX-512."""
+    return bool(_AVX512.search(_features()))
+
+
+def _features() -> str:
+    """Returns the names of the first processor's features; empty if they are not known."""
     try:
         text = _CPU_INFO.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return False
+        return ""
     lines = re.findall(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
-    return bool(lines) and not _BFLOAT16.search(lines[0])
+    return lines[0] if lines else ""
