@@ -14,7 +14,6 @@ from tf_transformer.decoding.greedy_search import GreedySearch
 from tf_transformer.decoding.logits_processing import (
     IMPOSSIBLE,
     block_repeated_ngrams,
-    forbid,
     log_sum_exp,
     merge_end_ids,
     top_k,
@@ -316,7 +315,6 @@ class Search:
         allowed_logits = logits
         if is_given(options.no_repeat_ngram):
             allowed_logits = self.without_repetitions(logits, rows, step, state)
-        allowed_logits = forbid(allowed_logits, self.suppressed_ids)
         count = self.beam_size + is_given(options.min_length)
         best, ids = self.candidate_tokens(allowed_logits, count, state)
         log_probs = best - normalizer
@@ -340,12 +338,14 @@ class Search:
     def candidate_tokens(self, logits, count, state):
         """Returns the logits and ids of the tokens to consider, both `(rows, beam, k)`.
 
+        Suppressed tokens are not considered.
+
         Args:
             logits: `(rows, beam, vocab)`, -inf for tokens that are not allowed.
             count: the number of best tokens to consider.
             state: the model's state after the step.
         """
-        return top_k(logits, min(count, logits.shape[2] or count))
+        return top_k(logits, min(count, logits.shape[2] or count), self.suppressed_ids)
 
     def _force_tokens(self, ids, log_probs, end_log_probs, options, step):
         """Forces the prefix, and the end id at the length limit: all other tokens get -inf."""

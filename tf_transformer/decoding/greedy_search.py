@@ -201,7 +201,7 @@ class GreedySearch:
         allowed = logits
         if is_given(options.no_repeat_ngram):
             allowed = block_repeated_ngrams(logits, ids[:, tf.newaxis], options.no_repeat_ngram)
-        allowed = forbid(tf.squeeze(allowed, 1), self.suppressed_ids)
+        allowed = tf.squeeze(allowed, 1)
         if is_given(options.min_length):
             is_early = step < options.min_length
             allowed = tf.cond(
@@ -209,7 +209,7 @@ class GreedySearch:
                 lambda: tf.where(is_early[:, tf.newaxis], forbid(allowed, [end_id]), allowed),
                 lambda: allowed,
             )
-        best, newest = best_token(allowed)
+        best, newest = best_token(allowed, self.suppressed_ids)
         # The end is forced at the length limit.
         is_last = step >= options.max_length
         newest = tf.where(is_last, end_id, newest)

@@ -2,11 +2,14 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 IMPOSSIBLE = float("-inf")  # the logit or log-probability of a token that must not be chosen
+# From this size on, a vocabulary is not copied to forbid tokens.
+_LARGE = 4096
 
 
 def merge_end_ids(logits: tf.Tensor, end_ids: Sequence[int]) -> tf.Tensor:
@@ -84,6 +87,11 @@ def _repeated_positions(ids, sizes):
     return repeats
 
 
+def is_among(ids: tf.Tensor, tokens: Sequence[int]) -> tf.Tensor:
+    """Returns whether ids, int32 of any shape, are some of a few tokens, bool of that shape."""
+    return tf.reduce_any(ids[..., tf.newaxis] == tf.constant(tokens, tf.int32), axis=-1)
+
+
 def forbid(logits: tf.Tensor, tokens: Sequence[int]) -> tf.Tensor:
     """Sets the logits of some tokens to -inf.
 
@@ -102,8 +110,8 @@ def forbid(logits: tf.Tensor, tokens: Sequence[int]) -> tf.Tensor:
     return logits + tf.where(is_forbidden, IMPOSSIBLE, 0.0)
 
 
-def top_k(logits: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Computes `tf.math.top_k`, several times faster.
+def top_k(logits: tf.Tensor, k: int, forbidden: Sequence[int] = ()) -> tuple[tf.Tensor, tf.Tensor]:
+    """Computes `tf.math.top_k(forbid(logits, forbidden), k)`, several times faster.
 
     The k largest logits are in the k blocks with the largest maxima, so that TensorFlow's heap gets
     few numbers. `python -m benchmarks.choices` measures it.
@@ -111,62 +119,110 @@ def top_k(logits: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
     Args:
         logits: `(rows, beam, vocab)`.
         k: number of tokens.
+        forbidden: tokens that are never among the best, unless there are too few others.
 
     Returns:
         The logits and ids of the best tokens, `(rows, beam, k)`.
     """
     vocab_size = logits.shape[-1]
     if vocab_size is not None and vocab_size < 8 * k:
-        return tf.math.top_k(logits, k)
-    blocks, block = _in_blocks(logits, k)
-    _, chosen = tf.math.top_k(tf.reduce_max(blocks, axis=3), k)
+        return tf.math.top_k(forbid(logits, forbidden), k)
+    blocks = _Blocks.of(logits, k, forbidden)
+    _, chosen = tf.math.top_k(blocks.maxima(), k)
     chosen = tf.sort(chosen, axis=2)  # of equal logits the first is chosen, as by tf.math.top_k
-    candidates = tf.reshape(
-        tf.gather(blocks, chosen, batch_dims=2), (-1, logits.shape[1], k * block)
-    )
+    candidates = tf.reshape(blocks.select(chosen), (-1, logits.shape[1], k * blocks.size))
     best, indices = tf.math.top_k(candidates, k)
-    ids = tf.gather(chosen, indices // block, batch_dims=2) * block + indices % block
-    return best, ids
+    ids = tf.gather(chosen, indices // blocks.size, batch_dims=2) * blocks.size
+    return best, ids + indices % blocks.size
 
 
-def best_token(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def best_token(logits: tf.Tensor, forbidden: Sequence[int] = ()) -> tuple[tf.Tensor, tf.Tensor]:
     """Computes `top_k` with k = 1.
 
     Args:
         logits: `(rows, vocab)`.
+        forbidden: see `top_k`.
 
     Returns:
         The best logits and their ids, both `(rows,)`.
     """
-    blocks, block = _in_blocks(logits[:, tf.newaxis], 1)
-    highest = tf.reduce_max(blocks, axis=3)[:, 0]
-    chosen = tf.argmax(highest, axis=1, output_type=tf.int32)
-    candidates = tf.gather(blocks[:, 0], chosen, batch_dims=1)
+    blocks = _Blocks.of(logits[:, tf.newaxis], 1, forbidden)
+    highest = blocks.maxima()
+    chosen = tf.argmax(highest, axis=2, output_type=tf.int32)  # (rows, 1)
+    candidates = blocks.select(chosen[:, :, tf.newaxis])[:, 0, 0]
     index = tf.argmax(candidates, axis=1, output_type=tf.int32)
-    return tf.reduce_max(highest, axis=1), chosen * block + index
+    return tf.reduce_max(highest, axis=2)[:, 0], chosen[:, 0] * blocks.size + index
 
 
-def _in_blocks(logits, k):
-    """Returns logits as `(rows, beam, blocks, block)`, and the size of a block.
+class _Blocks(NamedTuple):
+    """Logits in blocks of adjacent tokens.
 
-    A block has about as many entries as there are blocks for each of the k, which is fastest. The
-    last one may be filled up with -inf.
+    To forbid tokens of the first block takes no copy of all logits.
+
+    Attributes:
+        logits: `(rows, beam, blocks, size)`.
+        size: number of tokens of a block.
+        first: `(size,)`, added to the logits of the first block; or None.
     """
-    vocab_size = logits.shape[-1] or 64 * 64 * k  # that of a batch's own candidates is unknown
-    block = 2 ** max(round(math.log2(vocab_size / k) / 2), 1)
+
+    logits: tf.Tensor
+    size: int
+    first: np.ndarray | None
+
+    @classmethod
+    def of(cls, logits: tf.Tensor, k: int, forbidden: Sequence[int]) -> "_Blocks":
+        """Returns the blocks for a search of the `k` best of `(rows, beam, vocab)` logits."""
+        size = _block_size(logits.shape[-1], k)
+        first = None
+        if (logits.shape[-1] or 0) >= _LARGE and max(forbidden, default=size) < size:
+            is_forbidden = np.isin(np.arange(size), forbidden)
+            first = np.where(is_forbidden, IMPOSSIBLE, 0.0).astype("float32")
+        else:
+            logits = forbid(logits, forbidden)
+        return cls(_in_blocks(logits, k, size), size, first)
+
+    def maxima(self) -> tf.Tensor:
+        """Returns the largest logit of each block, `(rows, beam, blocks)`."""
+        highest = tf.reduce_max(self.logits, axis=3)
+        if self.first is None:
+            return highest
+        of_first = tf.reduce_max(self.logits[:, :, 0] + self.first, axis=2, keepdims=True)
+        return tf.concat([of_first, highest[:, :, 1:]], axis=2)
+
+    def select(self, chosen: tf.Tensor) -> tf.Tensor:
+        """Returns blocks, `(rows, beam, n, size)`, by their indices, `(rows, beam, n)` int32."""
+        selected = tf.gather(self.logits, chosen, batch_dims=2)
+        if self.first is None:
+            return selected
+        return selected + tf.where((chosen == 0)[..., tf.newaxis], self.first, 0.0)
+
+
+def _block_size(vocab_size, k):
+    """Returns the number of tokens of a block.
+
+    There are about as many as blocks for each of the k, which is fastest.
+    """
+    expected = vocab_size or 64 * 64 * k  # that of a batch's own candidates is unknown
+    size = 2 ** max(round(math.log2(expected / k) / 2), 1)
+    if vocab_size is None:
+        return size
+    # Without a rest nothing is copied.
+    exact = [x for x in range(size // 2 + 1, 2 * size) if vocab_size % x == 0]
+    return min(exact, key=lambda x: abs(x - size), default=size)
+
+
+def _in_blocks(logits, k, block):
+    """Returns logits as `(rows, beam, blocks, block)`; -inf fills up the last block."""
     if logits.shape[-1] is None:
         size = tf.shape(logits)[-1]
         num_blocks = tf.maximum((size + block - 1) // block, k)
         added = num_blocks * block - size
     else:
-        # Without a rest nothing is copied.
-        exact = [x for x in range(block // 2 + 1, 2 * block) if vocab_size % x == 0]
-        block = min(exact, key=lambda x: abs(x - block), default=block)
-        num_blocks = -(-vocab_size // block)
-        added = num_blocks * block - vocab_size
+        num_blocks = -(-logits.shape[-1] // block)
+        added = num_blocks * block - logits.shape[-1]
     if not isinstance(added, int) or added:
         logits = tf.pad(logits, [[0, 0], [0, 0], [0, added]], constant_values=IMPOSSIBLE)
-    return tf.reshape(logits, (-1, logits.shape[1], num_blocks, block)), block
+    return tf.reshape(logits, (-1, logits.shape[1], num_blocks, block))
 
 
 def log_sum_exp(logits: tf.Tensor) -> tf.Tensor:

@@ -14,7 +14,11 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tf_transformer.decoding.beam_search import Search
-from tf_transformer.decoding.logits_processing import IMPOSSIBLE, ends_in_repeated_ngram
+from tf_transformer.decoding.logits_processing import (
+    IMPOSSIBLE,
+    ends_in_repeated_ngram,
+    is_among,
+)
 from tf_transformer.decoding.search_interface import StepModel
 from tf_transformer.terms.constraints import Constraints, PhraseTracker, TokenTables
 
@@ -139,6 +143,7 @@ class ConstrainedSearch(Search):
         order = tf.range(tf.shape(extra)[2])
         is_same = extra[..., tf.newaxis] == extra[:, :, tf.newaxis]
         is_known |= tf.reduce_any(is_same & (order < order[:, tf.newaxis]), axis=3)
+        is_known |= is_among(extra, self.suppressed_ids)
         extra_logits = tf.where(is_known | (extra == 0), IMPOSSIBLE, extra_logits)
         return tf.concat([best, extra_logits], axis=2), tf.concat([ids, extra], axis=2)
 

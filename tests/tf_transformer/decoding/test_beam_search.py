@@ -679,26 +679,41 @@ def test_coverage_penalty():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_known", [True, False])
-@pytest.mark.parametrize("vocab_size", [5, 16, 47, 1200, 1201, 2048])
-def test_the_best_of_a_vocabulary(vocab_size, is_known):
+@pytest.mark.parametrize("forbidden", [(), (0, 1, 3), (2, 16)], ids=str)
+@pytest.mark.representatives("1201", "8000")
+@pytest.mark.parametrize("vocab_size", [5, 17, 47, 1200, 1201, 4100, 8000])
+def test_the_best_of_a_vocabulary(vocab_size, forbidden, is_known):
     """Found by blocks: those of the plain top-k, ties in the same order."""
     rng = np.random.default_rng(1)
+    forbidden = tuple(token for token in forbidden if token < vocab_size)
+    where = np.array(forbidden, int)
     logits = rng.normal(size=(3, 2, vocab_size)).astype("float32")
+    logits[0, :, where] += 10
     logits[1] = rng.integers(0, 5, size=(2, vocab_size))
     logits[2] = -np.inf
     logits[2, :, vocab_size // 2] = 1.0
+    allowed = logits.copy()
+    allowed[:, :, where] = -np.inf
     spec = tf.TensorSpec([None, 2, vocab_size if is_known else None], tf.float32)
-    for k in (1, 3):
-        function = functools.partial(logits_processing.top_k, k=k)
-        best, ids = tf.function(function, input_signature=[spec])(logits)
-        expected_best, expected_ids = tf.math.top_k(logits, k)
+    for k in (1, 2):
+
+        def find_best(logits, k=k):
+            return logits_processing.top_k(logits, k, forbidden)
+
+        best, ids = tf.function(find_best, input_signature=[spec])(logits)
+        expected_best, expected_ids = tf.math.top_k(allowed, k)
         np.testing.assert_array_equal(best, expected_best)
         np.testing.assert_array_equal(ids[:2], expected_ids[:2])
-        assert ids[2, 0, 0] == vocab_size // 2
+        if vocab_size // 2 not in forbidden:
+            assert ids[2, 0, 0] == vocab_size // 2
     spec = tf.TensorSpec([None, vocab_size if is_known else None], tf.float32)
-    best, ids = tf.function(logits_processing.best_token, input_signature=[spec])(logits[:, 0])
-    np.testing.assert_array_equal(best, logits[:, 0].max(axis=1))
-    np.testing.assert_array_equal(ids, logits[:, 0].argmax(axis=1))
+
+    def find_one(logits):
+        return logits_processing.best_token(logits, forbidden)
+
+    best, ids = tf.function(find_one, input_signature=[spec])(logits[:, 0])
+    np.testing.assert_array_equal(best, allowed[:, 0].max(axis=1))
+    np.testing.assert_array_equal(ids, allowed[:, 0].argmax(axis=1))
 
 
 @pytest.mark.parametrize("is_known", [True, False])
