@@ -9,6 +9,7 @@ import tensorflow as tf
 from tests.conftest import small_config
 from tests.test_cli import fails
 from tests.training.test_trainer import weights_of
+from tf_transformer import Translator
 from tf_transformer.__main__ import main
 from tf_transformer.storage.model_dir import load_model, read_config
 from tf_transformer.text.text_file import TextFile
@@ -72,6 +73,7 @@ def test_the_served_signature_uses_the_head(unverified, guided, corpus, tmp_path
         ]
         np.testing.assert_allclose(soft, layer[0, :-1], atol=2e-4)
         assert np.abs(np.mean(layer, axis=0)[:-1] - soft).max() > 0.01
+    assert Translator.load(guided)(lines[:1])
 
 
 @pytest.mark.exhaustive
