@@ -308,6 +308,41 @@ def models_loaded_once() -> Iterator[None]:
         yield
 
 
+_BUILT: dict[str, tuple] = {}  # models of `models_built_once`, and their first values
+
+
+@pytest.fixture(scope="module")
+def models_built_once() -> Iterator[None]:
+    """Lets trainings with the same settings of the model share one, which is traced once.
+
+    Each of them gets it with all variables as they were when it was built. For modules that train
+    in this process again and again, and are not about how models are built or freed.
+    """
+    from training import trainer
+
+    def variables(model):
+        return [*model.variables, *model.optimizer.variables]
+
+    def build_once(config, *sizes, **options):
+        same = {"steps": 1, "checkpoint_every": 1, "keep_checkpoints": 1}
+        settings = config.transformer_config(*sizes), config.lora, options
+        key = repr((settings, dataclasses.replace(config.optimization, **same)))
+        if key not in _BUILT:
+            while len(_BUILT) >= 2:  # their graphs take memory
+                del _BUILT[next(iter(_BUILT))]
+            model = build_model(config, *sizes, **options)
+            _BUILT[key] = model, [variable.numpy() for variable in variables(model)]
+        model, values = _BUILT[key]
+        for variable, value in zip(variables(model), values, strict=True):
+            variable.assign(value)
+        return model
+
+    build_model = trainer.build_model
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trainer, "build_model", build_once)
+        yield
+
+
 @pytest.fixture
 def unverified(monkeypatch) -> None:
     """Spares the export of models its comparison, where something else is under test."""

@@ -22,6 +22,7 @@ SETTINGS = [
     "optimization.checkpoint_every=8",
     "optimization.warmup_steps=100",
     "optimization.learning_rate_factor=0.3",
+    "validation.translate_every=0",
 ]
 
 
@@ -72,6 +73,7 @@ def test_a_model_with_heads_as_the_start(corpus, with_heads, tmp_path):
     model_dir = tmp_path / "model"
     command = ["train", *corpus.options, "--init-from", str(with_heads)]
     command += ["--model-dir", str(model_dir), "--steps", "1", "--draft-heads", "1"]
+    command += ["--set", "validation.translate_every=0"]
     assert main(command) == 0
     assert read_config(model_dir).draft_heads == 1
     found, former = arrays(model_dir), arrays(with_heads)

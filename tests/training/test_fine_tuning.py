@@ -24,6 +24,8 @@ from training.run import Start
 from training.settings import config_to_dict
 from training.trainer import train
 
+pytestmark = pytest.mark.usefixtures("models_built_once")
+
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory):
@@ -35,6 +37,7 @@ def other(tmp_path_factory):
         for side, language in (("source", "en"), ("target", "de")):
             options += [f"--{option}{side}", str(directory / f"{name}.{language}")]
     settings = ["data.batch_tokens=512", "optimization.checkpoint_every=2", "optimization.steps=4"]
+    settings += ["validation.translate_every=0"]
     return [*options, "--set", *settings]
 
 

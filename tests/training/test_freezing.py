@@ -51,7 +51,9 @@ def updates(patterns, num_micro_batches=1, r_drop=0.0, dtype="float32", **switch
     model = TrainableTransformer(TransformerConfig(**(SIZES | switches)), dtype=dtype)
     freeze(model, patterns)
     model.compile(
-        optimizer=keras.optimizers.SGD(0.5), loss=LabelSmoothedCrossEntropy(0.1), jit_compile=False
+        optimizer=keras.optimizers.SGD(0.5),
+        loss=LabelSmoothedCrossEntropy(0.1),
+        run_eagerly=True,  # one step takes less time than tracing it
     )
     model.num_micro_batches, model.r_drop = num_micro_batches, r_drop
     inputs, labels = batch()

@@ -24,6 +24,8 @@ from training.data.change_detection import ChangeDetector
 from training.distributed.workers import Workers
 from training.trainer import train
 
+pytestmark = pytest.mark.usefixtures("models_built_once")
+
 SETTINGS = {
     "model__decoder_only": True,
     "optimization__steps": 10,

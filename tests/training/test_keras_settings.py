@@ -23,14 +23,19 @@ from tf_transformer import (
 )
 from training.checkpointing.validation_history import read_validation_scores
 
-CHANGES = {"optimization__steps": 2, "optimization__checkpoint_every": 2}
+# What is trained is the smallest model, a language model: none of this depends on its kind.
+CHANGES = {
+    "model__decoder_only": True,
+    "optimization__steps": 2,
+    "optimization__checkpoint_every": 2,
+}
 
 
 @pytest.fixture(scope="module")
 def usual(corpus, tmp_path_factory):
     """A model directory after 2 steps with Keras as it is by default."""
     model_dir = tmp_path_factory.mktemp("usual") / "model"
-    training.train(small_config(**CHANGES), model_dir=model_dir, **corpus.arguments)
+    training.train(small_config(**CHANGES), model_dir=model_dir, **corpus.target_arguments)
     return model_dir
 
 
@@ -57,7 +62,7 @@ def assert_as_usual(model_dir, usual):
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_training_under_another_floatx(floatx, usual, corpus, tmp_path):
-    training.train(small_config(**CHANGES), model_dir=tmp_path, **corpus.arguments)
+    training.train(small_config(**CHANGES), model_dir=tmp_path, **corpus.target_arguments)
     assert_as_usual(tmp_path, usual)
 
 
@@ -65,12 +70,12 @@ def test_training_under_another_floatx(floatx, usual, corpus, tmp_path):
 def test_the_command_uses_default_keras(usual, corpus, tmp_path):
     (tmp_path / "keras.json").write_text(json.dumps({"floatx": "float16", "backend": "jax"}))
     limits = {"KERAS_MAX_EPOCHS": "1", "KERAS_MAX_STEPS_PER_EPOCH": "x"}
-    settings = SMALL_SETTINGS | {"optimization.steps": 2, "optimization.checkpoint_every": 2}
+    changes = {name.replace("__", "."): value for name, value in CHANGES.items()}
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "tf_transformer", "train", *corpus.options),
+            *(sys.executable, "-m", "tf_transformer", "train", *corpus.target_options),
             *("--model-dir", tmp_path / "model"),
-            *("--set", *(f"{name}={value}" for name, value in settings.items())),
+            *("--set", *(f"{name}={value}" for name, value in (SMALL_SETTINGS | changes).items())),
         ],
         env=os.environ | limits | {"KERAS_HOME": str(tmp_path)},
         capture_output=True,

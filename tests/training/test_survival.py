@@ -12,7 +12,7 @@ from tests.training.distributed.test_workers import start_workers, train_command
 pytestmark = pytest.mark.slow
 
 SETTINGS = {
-    "optimization__steps": 40,
+    "optimization__steps": 25,
     "optimization__checkpoint_every": 5,
     "optimization__average_decay": 0.9,
 }

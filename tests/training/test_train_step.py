@@ -32,8 +32,8 @@ def batch():
     return {"source": source, "target": target}, labels
 
 
-def train(model_class, config, dtype, num_micro_batches=1, r_drop=0.0):
-    """The updates of two steps, and the metrics."""
+def train(model_class, config, dtype, num_micro_batches=1, r_drop=0.0, run_eagerly=False):
+    """The updates of two steps, and the metrics; without tracing, if it should `run_eagerly`."""
     keras.utils.set_random_seed(1)
     model = model_class(config, dtype=dtype)
     model.compile(
@@ -41,6 +41,7 @@ def train(model_class, config, dtype, num_micro_batches=1, r_drop=0.0):
         loss=LabelSmoothedCrossEntropy(**SMOOTHING),
         metrics=[SmoothedLoss(**SMOOTHING, name="smoothed"), Perplexity(), TokenAccuracy()],
         jit_compile=False,
+        run_eagerly=run_eagerly,
     )
     if num_micro_batches > 1:
         model.num_micro_batches = num_micro_batches
@@ -114,7 +115,8 @@ def test_passes_of_r_drop_have_different_dropout(decoder_only):
     config = TransformerConfig(**sizes, source_vocab_size=None if decoder_only else VOCAB)
     trained = TrainableLanguageModel if decoder_only else TrainableTransformer
     small, medium, large = (
-        train(trained, config, "float32", r_drop=weight)[1][0][0] for weight in (1e-6, 1.0, 2.0)
+        train(trained, config, "float32", r_drop=weight, run_eagerly=True)[1][0][0]
+        for weight in (1e-6, 1.0, 2.0)
     )
     assert medium - small > 0.01
     assert large - medium == pytest.approx(medium - small, rel=1e-3)

@@ -21,13 +21,14 @@ from tf_transformer.storage.model_dir import load_model, read_tokenizers
 from tf_transformer.storage.trained_models import TrainedModels
 from tf_transformer.text.text_file import TextFile
 from training.checkpointing.checkpoints import Checkpoints
-from training.data.pipeline import ParallelText
 from training.data.text_pair import TextPair
 from training.evaluation.evaluation import evaluate
 from training.evaluation.settings import EvaluationTexts, SearchSettings
 from training.model import build_model
 from training.plots.training_curves import plot_training, read_scalars
 from training.trainer import train
+
+pytestmark = pytest.mark.usefixtures("models_built_once")
 
 
 def weights_of(model_dir):
@@ -39,7 +40,7 @@ def test_learns_to_copy(tmp_path):
     draw = random.Random(0)
     words = ("red", "green", "blue", "round", "square", "small", "large", "old", "new", "fast")
     for name, count in (("train", 3000), ("test", 100)):
-        lines = [" ".join(draw.choices(words, k=draw.randint(2, 7))) for _ in range(count)]
+        lines = [" ".join(draw.choices(words, k=draw.randint(2, 5))) for _ in range(count)]
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
     train_file, test_file = (
         TextFile.parse(str(tmp_path / "train")),
@@ -49,10 +50,10 @@ def test_learns_to_copy(tmp_path):
         model__d_model=64,
         model__norm_position="pre",
         model__dropout_rate=0.0,
-        vocabulary__size=300,
+        vocabulary__size=340,  # in which each word is a piece
         optimization__learning_rate_factor=1.0,
-        optimization__steps=700,
-        optimization__checkpoint_every=700,
+        optimization__steps=320,
+        optimization__checkpoint_every=320,
     )
     train(
         config,
@@ -145,19 +146,15 @@ def _validation_losses(model_dir):
 
 @pytest.mark.slow
 def test_the_average_is_validated_and_becomes_the_model(corpus, tmp_path):
-    config = small_config(optimization__average_decay=0.8)
-    train(config, model_dir=tmp_path, **corpus.arguments)
-    model = build_model(config, 400, 400)
+    """Of the smallest model, a language model: an average does not depend on its kind."""
+    config = small_config(optimization__average_decay=0.8, model__decoder_only=True)
+    train(config, model_dir=tmp_path, **corpus.target_arguments)
+    model = build_model(config, None, 400)
     assert Checkpoints(tmp_path, model, keep=3, every=10).restore()
     variables = model.trainable_variables
     trained = [variable.numpy() for variable in variables]
-    tokenizers = read_tokenizers(tmp_path)
-    validation = ParallelText(
-        corpus.pair("validation").source,
-        corpus.pair("validation").target,
-        *tokenizers,
-        config.data,
-    )
+    pair = corpus.target_arguments["validation"]
+    validation = pair.tokenized(read_tokenizers(tmp_path), config.data)
     with model.optimizer.averaged_weights(variables):
         averages = [variable.numpy() for variable in variables]
         loss = model.evaluate(validation.batches(), verbose=0, return_dict=True)["loss"]

@@ -20,6 +20,8 @@ from training.checkpointing.validation_history import read_validation_scores
 from training.distributed.workers import Workers
 from training.step import TrainableTransformer
 
+pytestmark = pytest.mark.usefixtures("models_built_once")
+
 SETTINGS = {
     "model__decoder_only": True,
     "optimization__steps": 10,

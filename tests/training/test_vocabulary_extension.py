@@ -32,6 +32,8 @@ from training.vocabulary_extension import (
     read_pieces,
 )
 
+pytestmark = pytest.mark.usefixtures("models_built_once")
+
 LINES = [
     "a red horse sleeps under the tree",
     "ein rotes Pferd schläft unter dem Baum",

@@ -15,6 +15,8 @@ from training.trainer import train
 
 fsspec = pytest.importorskip("fsspec")
 
+pytestmark = pytest.mark.usefixtures("models_built_once")
+
 SETTINGS = {
     "model__decoder_only": True,  # a backup does not depend on the kind of model
     "optimization__steps": 15,

@@ -31,6 +31,8 @@ from training.evaluation.evaluation import evaluate
 from training.evaluation.settings import EvaluationTexts, SearchSettings
 from training.trainer import train
 
+pytestmark = pytest.mark.usefixtures("models_built_once")
+
 WATCHED = {
     "validation__translate_every": 1,
     "validation__report_every": 5,

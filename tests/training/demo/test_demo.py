@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tf_transformer.__main__ import make_parser
+from tf_transformer.__main__ import main, make_parser
 from training.demo import demo
 from training.demo.corpus import write_demonstration
 from training.settings import make_config, parse_setting, read_settings
@@ -18,12 +18,20 @@ _write_small = functools.partial(
 )
 
 
+def _run_here(*command):
+    """In place of `demo._run`: runs a command in this process, which has imported TensorFlow."""
+    words = [str(word) for word in command]
+    demo._print_command("tf-transformer", *words)
+    assert main(words) == 0
+
+
 @pytest.mark.slow
 def test_goes_the_whole_way_and_ends_with_translations(unverified, tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(demo, "_STEPS", 4)
     small = ("model.d_model=32", "model.d_ff=32", "model.max_length=30")
     monkeypatch.setattr(demo, "_SETTINGS", (*demo._SETTINGS, *small))
     monkeypatch.setattr(demo, "_NUM_AVERAGED", 1)
+    monkeypatch.setattr(demo, "_run", _run_here)
     monkeypatch.setattr(demo, "write_demonstration", _write_small)
     demo.run_demo(tmp_path)
     output = capfd.readouterr().out

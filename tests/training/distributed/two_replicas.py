@@ -59,7 +59,9 @@ def make_dataset(name, is_guided=False):
     return tf.data.Dataset.from_tensor_slices((inputs, labels)).batch(batch_size)
 
 
-def make_model(optimizer, dropout_rate=0.0, model_class=Transformer, alignment_head=None):
+def make_model(
+    optimizer, dropout_rate=0.0, model_class=Transformer, alignment_head=None, run_eagerly=False
+):
     model = model_class(
         TransformerConfig(
             source_vocab_size=VOCAB,
@@ -78,6 +80,7 @@ def make_model(optimizer, dropout_rate=0.0, model_class=Transformer, alignment_h
         loss=LabelSmoothedCrossEntropy(0.1),
         metrics=[SmoothedLoss(0.1, name="smoothed"), TokenAccuracy(), Perplexity()],
         jit_compile=False,
+        run_eagerly=run_eagerly,
     )
     return model
 
@@ -111,9 +114,12 @@ def compare(one, two, name):
 
 
 def compare_all(strategy):
-    """A model outside of any strategy and its equal under one, through all of `LENGTHS`."""
+    """A model outside of any strategy and its equal under one, through all of `LENGTHS`.
+
+    Without a strategy, the few steps take less time than tracing one.
+    """
     keras.utils.set_random_seed(1)
-    one = make_model(keras.optimizers.SGD(0.5))
+    one = make_model(keras.optimizers.SGD(0.5), run_eagerly=True)
     with strategy.scope():
         two = make_model(keras.optimizers.SGD(0.5))
     results = {name: compare(one, two, name) for name in LENGTHS}
@@ -130,7 +136,7 @@ def compare_micro_batches(strategy, r_drop=0.0, frozen=()):
     Without dropout, R-Drop changes nothing.
     """
     keras.utils.set_random_seed(1)
-    one = make_model(keras.optimizers.SGD(0.5))
+    one = make_model(keras.optimizers.SGD(0.5), run_eagerly=True)
     with strategy.scope():
         two = make_model(keras.optimizers.SGD(0.5), model_class=TrainableTransformer)
     for model in (one, two):
@@ -144,7 +150,7 @@ def compare_guided(strategy):
     """Guided alignment over whole batches on one device, and over parts of them on two."""
     keras.utils.set_random_seed(1)
     settings = dict(model_class=TrainableTransformer, alignment_head=1)
-    one = make_model(keras.optimizers.SGD(0.5), **settings)
+    one = make_model(keras.optimizers.SGD(0.5), **settings, run_eagerly=True)
     with strategy.scope():
         two = make_model(keras.optimizers.SGD(0.5), **settings)
     one.alignment_weight = two.alignment_weight = 3.0

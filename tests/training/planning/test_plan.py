@@ -2,6 +2,7 @@
 
 import json
 import math
+import pathlib
 
 import numpy as np
 import pytest
@@ -247,10 +248,27 @@ def test_invalid_arguments(capsys, words, message):
     assert error.count("\n") == 1 and message in error
 
 
+class ProcessHere:
+    """In place of `subprocess.Popen`: measures in this process, which has imported TensorFlow."""
+
+    def __init__(self, command, **_):
+        assert command[1:3] == ["-m", measurement.__name__]
+        measurement._train(pathlib.Path(command[3]))
+
+    def wait(self, timeout=None):
+        return 0
+
+    def kill(self):
+        pass
+
+
 @pytest.mark.representatives("1")
 @pytest.mark.slow
 @pytest.mark.parametrize("num_workers", [1, 2])
-def test_a_measured_plan(prepared, tmp_path, capsys, num_workers):
+def test_a_measured_plan(prepared, tmp_path, monkeypatch, capsys, num_workers):
+    """One worker measures in this process; `test_a_failed_measurement_is_one_line` starts one."""
+    if num_workers == 1:
+        monkeypatch.setattr(measurement.subprocess, "Popen", ProcessHere)
     model = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_encoder_layers": 1,
              "num_decoder_layers": 1}  # fmt: skip
     command = ["plan", "--prepared", str(prepared), "--measure", "--measured-steps", "10"]

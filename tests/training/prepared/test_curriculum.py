@@ -88,7 +88,7 @@ def test_any_first_step_continues(first_step):
 def test_the_streams_continue_where_they_were(directory):  # noqa: F811
     text = text_of(directory, 1, 1, curriculum=PHASES)
     whole = collect(text.training_batches(seed=3), 60)
-    for first_step in (7, 20, 41):
+    for first_step in (7, 41):
         resumed = collect(text.training_batches(3, first_step), 60 - first_step)
         assert equal(resumed, whole[first_step:])
 

@@ -86,10 +86,16 @@ def test_one_model_for_both_sides(corpus, own, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_a_model_for_each_side(corpus, own, tmp_path):
-    config = small_config(optimization__steps=1)
+def test_a_model_for_each_side(corpus, own, tmp_path, monkeypatch):
+    """In a training that ends before its first step, after it has built the model."""
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("training.trainer.TrainingLoop.run", stop)
     start = training.Start(vocabulary=own / "sides")
-    training.train(config, start=start, model_dir=tmp_path, **corpus.arguments)
+    with pytest.raises(KeyboardInterrupt):
+        training.train(small_config(), start=start, model_dir=tmp_path, **corpus.arguments)
     found = read_config(tmp_path)
     assert (found.source_vocab_size, found.target_vocab_size) == (120, 160)
     assert found.tied_embeddings == "target"

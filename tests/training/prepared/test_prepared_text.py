@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 
 import grpc
 import numpy as np
@@ -31,6 +32,7 @@ from tests.training.preparation.test_prepare import (
 from tf_transformer.__main__ import main
 from tf_transformer.storage.model_dir import read_tokenizers
 from training.callbacks.monitoring import Report
+from training.commands import data_service_cli
 from training.config import DataConfig
 from training.data.bucketing import bucket_batch_sizes, bucket_boundaries
 from training.prepared.data_service import check_service, start_service
@@ -42,6 +44,8 @@ from training.prepared.prepared_folder import (
     read_models,
 )
 from training.prepared.prepared_text import PreparedText
+
+pytestmark = pytest.mark.usefixtures("models_built_once")
 
 SETTINGS = ["--vocab-size", "400", "--set", "data.max_length=60"]
 DATA_SERVICE = [sys.executable, "-m", "tf_transformer", "data-service", "--trust-network"]
@@ -134,27 +138,28 @@ def test_form_of_batches(directory):
 @pytest.mark.slow
 def test_batches_are_a_function_of_seed_and_step(directory):
     text = text_of(directory, 1.0, 0.5)
-    batches = collect(text.training_batches(7), 300)  # several epochs
+    number = 2 * batches_in_epoch(directory / "first")  # several epochs, which have fewer shards
+    batches = collect(text.training_batches(7), number)
     tf.random.set_seed(99)
-    assert equal(batches, collect(text.training_batches(7), 300))
-    for step in (1, 64, 290):
+    assert equal(batches, collect(text.training_batches(7), number))
+    for step in (1, number - 10):
         assert equal(batches[step : step + 8], collect(text.training_batches(7, step), 8))
-    assert not equal(batches, collect(text.training_batches(2**40), 300))
+    assert not equal(batches, collect(text.training_batches(2**40), number))
 
 
 @pytest.mark.slow
 def test_going_on_reads_no_more_than_its_block(directory, tmp_path):
     shutil.copytree(directory / "first", tmp_path / "first")
     text = text_of(tmp_path, 1.0)
-    epoch, block, _ = text._position(50_000, 1)
-    assert epoch > 100
-    expected = collect(text.training_batches(1, 50_000), 1)
+    epoch, block, _ = text._position(2000, 1)
+    assert epoch > 10
+    expected = collect(text.training_batches(1, 2000), 1)
     size = text._shards_in_block
     needed = text._visits(1, epoch).numpy()[size * block : size * (block + 1)]
     for number, path in enumerate(sorted((tmp_path / "first").glob("*.tfrecord"))):
         if number not in needed:
             path.unlink()
-    assert equal(expected, collect(text.training_batches(1, 50_000), 1))
+    assert equal(expected, collect(text.training_batches(1, 2000), 1))
 
 
 @pytest.mark.slow
@@ -244,12 +249,12 @@ def train_options(corpus, model_dir, *prepared):
 @pytest.mark.slow
 def test_train_takes_the_vocabulary_and_goes_on(directory, corpus, tmp_path, capsys):
     folders = [str(directory / "first"), f"{directory / 'second'}=2"]
-    command = train_options(corpus, tmp_path / "m", *folders)
+    command = [*train_options(corpus, tmp_path / "m", *folders), "optimization.steps=4"]
     # One file of settings serves `prepare` and `train`.
     options = ["--config", str(yaml_with(tmp_path, "{size: 400}"))]
-    assert main([*command, "optimization.steps=15", *options]) == 0
+    assert main([*command, "optimization.steps=2", *options]) == 0
     assert main(command) == 0
-    assert "Trained for 30 steps" in capsys.readouterr().out
+    assert "Trained for 4 steps" in capsys.readouterr().out
     _, target = read_tokenizers(tmp_path / "m")
     assert target.model == (directory / "first/target.spm").read_bytes()
     settings = json.loads((tmp_path / "m/training.json").read_text())["settings"]
@@ -490,9 +495,13 @@ def test_a_service_at_an_ipv6_address(directory):
 
 
 def start_checking_process(address):
-    """Starts a process that ends when the service is lost or when its standard input is closed."""
+    """Starts a process that ends when the service is lost or when its standard input is closed.
+
+    The checks need no TensorFlow, which takes seconds to import.
+    """
     script = (
-        "import sys\n"
+        "import sys, unittest.mock\n"
+        "sys.modules['tensorflow'] = unittest.mock.MagicMock()\n"
         "from training.prepared.data_service import exit_if_service_is_lost\n"
         f"with exit_if_service_is_lost({address!r}, 0.2, 0.5):\n"
         "    print('checking', flush=True)\n"
@@ -563,22 +572,22 @@ def test_a_service_that_is_started_again(directory, corpus, tmp_path, monkeypatc
 
 
 @pytest.mark.slow
-def test_a_service_ends_with_ctrl_c():
-    command = [*DATA_SERVICE, "--port", "0"]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
-    assert process.stdout.readline().startswith("Serving batches: --data-service grpc://localhost:")
-    assert process.stdout.readline().startswith(
-        "Every machine of the network can connect, and run code"
-    )
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 130
-    assert process.stderr.read().splitlines()[-1] == "tf-transformer: interrupted"
+def test_a_service_ends_with_ctrl_c(monkeypatch, capsys):
+    wait = data_service_cli._wait_for_ctrl_c
+    printed = []
+
+    def wait_for_ctrl_c():
+        printed.extend(capsys.readouterr().out.splitlines())
+        check_service(printed[0].split()[-1])
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        wait()
+
+    monkeypatch.setattr(data_service_cli, "_wait_for_ctrl_c", wait_for_ctrl_c)
+    assert main(["data-service", "--trust-network", "--port", "0"]) == 130
+    serving, warning = printed
+    assert serving.startswith("Serving batches: --data-service grpc://localhost:")
+    assert warning.startswith("Every machine of the network can connect, and run code")
+    assert capsys.readouterr().err.splitlines()[-1] == "tf-transformer: interrupted"
 
 
 @pytest.mark.slow

@@ -34,6 +34,18 @@ def options(corpus, space, output, *more):
     return [*command, *more, "--set", *settings]
 
 
+def target_options(corpus, space, output):
+    """Of a grid of language models, the smallest models."""
+    command = options(corpus, space, output, "--sampler", "grid", "--steps", "2")
+    start = command.index("--source")
+    return [
+        *command[:start],
+        *corpus.target_options,
+        *command[start + len(corpus.options) :],
+        "model.decoder_only=true",
+    ]
+
+
 @pytest.fixture
 def space(tmp_path):
     path = tmp_path / "space.yaml"
@@ -147,7 +159,7 @@ def test_impossible_settings_fail_alone(corpus, tmp_path, capsys):
     pytest.importorskip("optuna")
     space = tmp_path / "space.yaml"
     space.write_text("settings: {model.num_heads: [3, 2], vocabulary.size: [100000, 400]}")
-    command = options(corpus, space, tmp_path / "out", "--sampler", "grid", "--steps", "10")
+    command = target_options(corpus, space, tmp_path / "out")
     assert main(command) == 0
     complete, *failed = rows_of(tmp_path / "out", "settings")
     assert complete["params"] == {"model.num_heads": 2, "vocabulary.size": 400}
@@ -157,7 +169,7 @@ def test_impossible_settings_fail_alone(corpus, tmp_path, capsys):
     assert "must divide `d_model`" in reasons[0] and "must divide `d_model`" in reasons[1]
     assert "100000" in reasons[2]
     space.write_text("settings: {model.num_heads: [3]}")
-    command = options(corpus, space, tmp_path / "none", "--sampler", "grid", "--steps", "10")
+    command = target_options(corpus, space, tmp_path / "none")
     assert main(command) == 2
     assert "no trial has completed" in capsys.readouterr().err
 
