@@ -21,6 +21,7 @@ from export.saved_model.signature_names import OPTIONAL
 from tf_transformer.__main__ import main
 from tf_transformer.command_line import predictor_options
 from tf_transformer.quantization import int8
+from tf_transformer.storage.score_log import SCORES_NAME
 from training.config import TrainingConfig
 from training.data.text_pair import TextPair
 from training.demo.corpus import write_demonstration
@@ -289,6 +290,7 @@ def models_loaded_once() -> Iterator[None]:
 
     def load_once(models, dtype, **options):
         paths = [path for folder in models.directories for path in folder.iterdir()]
+        paths = [path for path in paths if path.name != SCORES_NAME]  # which evaluations append to
         paths += [models.adapter] if models.adapter else []
         states = ((path, path.stat().st_mtime_ns, path.stat().st_size) for path in sorted(paths))
         given = ((name, str(value)) for name, value in sorted(options.items()))

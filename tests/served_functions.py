@@ -2,12 +2,15 @@
 
 import functools
 import pathlib
+import types
 from collections.abc import Callable, Iterable, Mapping
 
+import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops
 
 from tests.serving_stub import Behaviour
+from tf_transformer.predictors.saved_model_predictor import SavedModelPredictor
 
 _DATA_TYPES = {
     tf.string: "DT_STRING",
@@ -22,6 +25,16 @@ _DATA_TYPES = {
 def load_signatures(version: pathlib.Path) -> Mapping[str, Callable]:
     """The signatures of a version, loaded once, as a program does that knows only TensorFlow."""
     return tf.saved_model.load(str(version)).signatures
+
+
+def saved_model_predictor(
+    version: pathlib.Path, functions: Mapping[str, Callable]
+) -> SavedModelPredictor:
+    """The predictor of a version whose signatures, `functions`, are loaded already."""
+    with pytest.MonkeyPatch.context() as patch:
+        loaded = types.SimpleNamespace(signatures=functions)
+        patch.setattr(tf.saved_model, "load", lambda _: loaded)
+        return SavedModelPredictor(version)
 
 
 def behaviour_of(

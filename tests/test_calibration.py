@@ -59,7 +59,9 @@ def test_every_signature_is_exported_with_its_calibration(
 
 
 @pytest.mark.slow
-def test_scores_of_another_calibration_are_not_in_the_card(model_dir, corpus, tmp_path, capsys):
+def test_scores_of_another_calibration_are_not_in_the_card(
+    unverified, model_dir, corpus, tmp_path, capsys
+):
     """This test does not need the scores of the one above, and accepts them."""
     export = ["export", "--model-dir", str(model_dir), "--dtype", "int8"]
     export += ["--output", str(tmp_path / "served"), "--signatures", "tokens"]

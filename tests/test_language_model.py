@@ -134,7 +134,9 @@ def test_each_model_is_loaded_for_what_it_does(language_model_dir, trained):
 
 
 @pytest.mark.slow
-def test_an_exported_model_completes_alike(language_model_dir, loaded, tmp_path, capsys):
+def test_an_exported_model_completes_alike(
+    unverified, language_model_dir, loaded, tmp_path, capsys
+):
     """Also lines that are blank; on a server, too. What it cannot do is said."""
     served, model_dir = tmp_path / "served", ["--model-dir", str(language_model_dir)]
     text = tmp_path / "text"

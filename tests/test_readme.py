@@ -19,7 +19,7 @@ import zstandard
 
 from tests.conftest import SMALL_SETTINGS
 from tests.serving_stub import Behaviour, serve
-from tf_transformer.__main__ import main
+from tf_transformer.__main__ import main, make_parser
 from training.demo.corpus import write_demonstration
 from training.settings import make_config, read_settings
 
@@ -54,18 +54,28 @@ SMALL = " ".join(f"{name}={value}" for name, value in SMALL_SETTINGS.items())
 SIZES = "num_encoder_layers=1, num_decoder_layers=1, d_model=32, d_ff=64, num_heads=2"
 TWO_STEPS = {"optimization.steps": 2, "optimization.checkpoint_every": 2}
 SHORTER = {
-    "--preset tiny --steps 8000": f"--steps 10 --checkpoint-every 1 --set {SMALL}",
+    "--preset tiny --steps 8000": f"--steps 2 --checkpoint-every 1 --set {SMALL}",
+    "average --model-dir model --last 10": "average --model-dir model --last 2",
     "--output prepared": "--output prepared --vocab-size 400",
     "--output served\n": "--output served --signatures serving_default\n",
     "--output served  ": "--output served --signatures serving_default  ",
     "--output served_fit": "--output served_fit --signatures serving_default",
     '    "tiny", source_vocab_size=': f'    "tiny", {SIZES}, source_vocab_size=',
-    "steps_per_epoch=500,\n    epochs=16": "steps_per_epoch=2,\n    epochs=2",
+    "steps_per_epoch=500,\n    epochs=16": "steps_per_epoch=2,\n    epochs=1",
     "task.fit(english, german, batch_size=64)": "task.fit(english[:8], german[:8])",
     '"served_task", beam_size=4': '"served_task", signatures=["serving_default"]',
     '{"preset": "tiny", "optimization": {"steps": 4000}}': str(nested(SMALL_SETTINGS | TWO_STEPS)),
     'model_dir="model",\n    callbacks': 'model_dir="model-of-python",\n    callbacks',
 }
+
+
+# Commands that are only parsed. `evaluate` is run with another model directory; that this folder is
+# one, `translate` and `export` show. tests/training/plots/test_pictures.py runs the others.
+PARSED = (
+    "evaluate --model-dir model_of_fit ",
+    "attention --model-dir model --text 'The museum opens at 3 a.m.' --output attention.png",
+    "picture search --model-dir model ",
+)
 
 
 def write_texts(corpus: pathlib.Path, directory: pathlib.Path) -> None:
@@ -96,6 +106,8 @@ def run_command(program: str, *words: str) -> None:
     if program == "tf-transformer" and words[0] == "web":  # it would not end
         option, model_dir = words[1:]
         assert option == "--model-dir" and pathlib.Path(model_dir, "config.json").is_file()
+    elif program == "tf-transformer" and shlex.join(words).startswith(PARSED):
+        assert callable(make_parser().parse_args(words).run)
     elif program == "tf-transformer":
         assert main(words) == 0
     elif program == ".":  # what demo.py prints, too
@@ -165,6 +177,11 @@ def test_there_are_blocks_of_each_kind():
     assert {"sh", "python", "yaml"} <= {language for language, _ in BLOCKS}
     for text in (*SHORTER, *SERVERS.values()):
         assert text in TEXT
+    written = [
+        shlex.join(words) for kind, text in BLOCKS if kind == "sh" for words in commands(text)
+    ]
+    for command in PARSED:
+        assert any(words.startswith(f"tf-transformer {command}") for words in written), command
     assert len(PROGRAMS) >= 2
 
 

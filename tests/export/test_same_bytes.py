@@ -7,7 +7,7 @@ import re
 import pytest
 
 from export.commands import align_cli, distill_cli
-from tests.served_functions import behaviour_of
+from tests.served_functions import behaviour_of, saved_model_predictor
 from tests.serving_stub import serve
 from tf_transformer.__main__ import main
 from tf_transformer.command_line import predictor_options
@@ -28,6 +28,7 @@ SIDES = ("source", "target")
 HTML = "--markup html --input page"
 TERM_OPTIONS = "--terms terms --protect urls placeholders"
 _DECIMAL = re.compile(r"-?[0-9]+(?:\.[0-9]+(?:e-?[0-9]+)?|e-?[0-9]+)")
+SEARCH = "--beam-size 2 --length-penalty 1.5"
 OPTIONS = {"beam_size": 1, "no_repeat_ngram": 1}
 REQUESTS = {
     "lines": {"lines": LINES.splitlines()},
@@ -61,14 +62,14 @@ COMMANDS = {
 def places(talkative, exported, loaded):
     """The options that name each predictor."""
     behaviour = behaviour_of(loaded)
-    load = functools.cache(predictor_options.load_saved_model)  # once, not for each command
+    saved_model = saved_model_predictor(exported / "1", loaded)  # not again in each command
     with (
         pytest.MonkeyPatch.context() as patch,
         serve("rest", behaviour) as rest,
         serve("grpc", behaviour) as grpc,
     ):
-        patch.setattr(predictor_options, "load_saved_model", load)
-        patch.setattr(distill_cli, "load_saved_model", load)
+        for module in (predictor_options, distill_cli):
+            patch.setattr(module, "load_saved_model", lambda _: saved_model)
         yield [
             ["--model-dir", str(talkative)],
             ["--saved-model", str(exported / "1")],
@@ -118,11 +119,13 @@ def check_same(found: list[str]) -> None:
 
 @pytest.mark.slow
 def test_the_same_confidences(places, confidence_file, tmp_path, monkeypatch, capsys):
+    """With the options of `test_the_same_page`, for which the model directory is loaded once."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lines").write_text(LINES)
     found = []
     for number, place in enumerate(places):
         words = ["translate", *place, "--input", "lines", "--output", f"out{number}"]
+        words += SEARCH.split()
         words += ["--confidence", *([str(confidence_file)] if number == 0 else [])]
         assert main(words) == 0, capsys.readouterr().err
         found.append((tmp_path / f"out{number}").read_text())
@@ -144,9 +147,7 @@ def test_the_same_languages(places, language_file, tmp_path, capfdbinary):
 
 @pytest.mark.slow
 @pytest.mark.representatives("options")
-@pytest.mark.parametrize(
-    "search", ["", "--beam-size 2 --length-penalty 1.5"], ids=["defaults", "options"]
-)
+@pytest.mark.parametrize("search", ["", SEARCH], ids=["defaults", "options"])
 def test_the_same_page(places, confidence_file, search, monkeypatch, capsys):
     """What the API says that the model offers, and its answers to the same requests."""
     testclient = pytest.importorskip("starlette.testclient")

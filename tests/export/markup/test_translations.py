@@ -5,10 +5,13 @@ import pathlib
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+import tensorflow as tf
 
 from export.markup import MarkupTranslator, translate_by_predictor
+from tests.served_functions import saved_model_predictor
 from tests.serving_stub import SIGNATURES, Behaviour, serve
 from tf_transformer.__main__ import main
+from tf_transformer.command_line import predictor_options
 from tf_transformer.errors import InputError
 from tf_transformer.predictors.client import Client
 
@@ -211,11 +214,17 @@ def test_terms(talkative, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_model(trained, corpus, tmp_path):
-    """With a model directory: well-formed, and the text is the plain translation."""
-    from tf_transformer.documents.document_translator import DocumentTranslator
-    from tf_transformer.inference.translator import Translator
-    from tf_transformer.predictors.model_predictor import ModelPredictor
+def test_model(exported, loaded, corpus, tmp_path, monkeypatch):
+    """With a SavedModel: well-formed, and the text is the plain translation.
+
+    tests/export/test_same_bytes.py compares its pages with those of a model directory.
+    """
+    predictor = saved_model_predictor(exported / "1", loaded)
+    monkeypatch.setattr(predictor_options, "load_saved_model", lambda _: predictor)
+
+    def translations(texts, signature="serving_default"):
+        found = loaded[signature](text=tf.constant(texts))["translation"].numpy()
+        return [text.decode() for text in found]
 
     lines = pathlib.Path(corpus.path("test.en")).read_text(encoding="utf-8").splitlines()[:8]
     marked = [
@@ -226,19 +235,17 @@ def test_model(trained, corpus, tmp_path):
     document = f"<r><p>{paragraphs}</p><q>{lines[0]} <b>{lines[1]}</b></q><q><b>{upper}</b></q></r>"
     source, output = tmp_path / "d.xml", tmp_path / "out.xml"
     source.write_text(document, encoding="utf-8")
-    command = ["translate", "--model-dir", str(trained), "--markup", "xml", "--beam-size", "1"]
+    command = ["translate", "--saved-model", str(exported), "--markup", "xml"]
     assert main([*command, "--input", str(source), "--output", str(output)]) == 0
     root = ElementTree.fromstring(output.read_text(encoding="utf-8"))
     texts = [" ".join("".join(p.itertext()).split()) for p in root]
-    translator = Translator.load(trained, beam_size=1)
     given = [" ".join("".join(p.itertext()).split()) for p in ElementTree.fromstring(document)]
     plain = given[: len(marked)]
-    expected = [" ".join(text.split()) for text in translator(plain)]
+    expected = [" ".join(text.split()) for text in translations(plain)]
     assert texts[: len(marked)] == expected
     assert max([x.tag for x in p.iter()].count("b") for p in root) <= 1
     assert [[x.tag for x in p.iter()].count("i") for p in root[: len(marked)]] == [1] * len(marked)
-    rows = translate_by_predictor(ModelPredictor.of(translator))(plain)
+    rows = translate_by_predictor(predictor)(plain)
     assert all(row.links and row.source_pieces for row in rows if row.text)
-    assert texts[-2].split() == " ".join(translator(lines[:2])).split()
-    capitals = DocumentTranslator(translator, max_sentences=1)([upper])[0]
-    assert texts[-1].split() == capitals.split()
+    assert texts[-2].split() == " ".join(translations(lines[:2])).split()
+    assert texts[-1].split() == translations([upper], "document")[0].split()

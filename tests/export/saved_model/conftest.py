@@ -27,8 +27,7 @@ class ExportWithFiles:
     calibration: Calibration
     classifier: LanguageClassifier
     signatures: tuple[str, ...] = (
-        *("document", "document_options", "confidence", "language"),
-        *("adapted", "serving_default"),
+        *("document_options", "confidence", "language", "adapted", "serving_default"),
     )
     beam_size: int = 2
     document_languages: tuple[str, ...] = ("de", "en")  # of all, "Tte." is an abbreviation

@@ -15,13 +15,17 @@ from tf_transformer.confidence.confident_translator import ConfidentTranslator
 from tf_transformer.confidence.word_confidences import translate_with_confidence
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS
 from tf_transformer.inference.translator import Translator
-from tf_transformer.storage.model_dir import weights_digest
 
 TEXTS = ["Peter bought 3 lamps.", "", "Anna was born on Monday.", "\u202e \x00"]
 
 
+@pytest.fixture(scope="module")
+def translator(with_files):
+    return Translator.load(with_files.model_dir, beam_size=with_files.beam_size)
+
+
 @pytest.mark.slow
-def test_a_saved_model_with_confidences(with_files):
+def test_a_saved_model_with_confidences(with_files, translator):
     """The values are those of the translator in Python; options are per row."""
     card = json.loads((with_files.folder / "1" / "model.json").read_text())
     assert card["confidence"] == {"scale": 0.5, "offset": 0.25}
@@ -31,7 +35,6 @@ def test_a_saved_model_with_confidences(with_files):
     }
     served = load_signatures(with_files.folder / "1")["confidence"]
     found = served(text=tf.constant(TEXTS), **options)
-    translator = Translator.load(with_files.model_dir, beam_size=with_files.beam_size)
     expected = translate_with_confidence(translator, with_files.calibration, tf.constant(TEXTS))
     for name, value in (
         ("translation", expected.text),
@@ -44,20 +47,20 @@ def test_a_saved_model_with_confidences(with_files):
 
 
 @pytest.mark.slow
-def test_lines_with_confidences(talkative, tmp_path):
-    """Fields of a line: the translation, its confidence, its words, and theirs."""
-    calibration = Calibration(0.5, 0.25, weights_digest(talkative))
-    write_calibration(tmp_path / "confidence.json", calibration, {})
+def test_lines_with_confidences(with_files, translator, tmp_path):
+    """Fields of a line: the translation, its confidence, its words, and theirs.
+
+    tests/export/test_same_bytes.py compares them with those of a model directory.
+    """
     lines = [TEXTS[0], "", TEXTS[2]]
     (tmp_path / "source").write_text("".join(f"{line}\n" for line in lines))
-    command = ["translate", "--model-dir", str(talkative), "--beam-size", "2"]
-    command += ["--confidence", str(tmp_path / "confidence.json")]
+    command = ["translate", "--saved-model", str(with_files.folder), "--confidence"]
     command += ["--input", str(tmp_path / "source"), "--output", str(tmp_path / "target")]
     assert main(command) == 0
     written = (tmp_path / "target").read_text().split("\n")
     assert (len(written), written[1], written[3]) == (4, "", "")
-    translator = ConfidentTranslator(Translator.load(talkative, beam_size=2), calibration)
-    for line, expected in zip(written[::2], translator(lines[::2]), strict=True):
+    in_python = ConfidentTranslator(translator, with_files.calibration)
+    for line, expected in zip(written[::2], in_python(lines[::2]), strict=True):
         text, confidence, words, of_words = line.split("\t")
         assert (text, words.split()) == (expected.text, expected.words)
         assert float(confidence) == pytest.approx(expected.confidence, abs=6e-4)

@@ -38,6 +38,26 @@ def translator(talkative):
     return Translator(*load_model(talkative))
 
 
+@pytest.fixture(scope="module")
+def served(translator, tmp_path_factory):
+    """A version with one signature, which loads faster than `exported`; tests only read it."""
+    directory = tmp_path_factory.mktemp("served")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(saved_model, "verify", lambda *_: None)
+        return saved_model.export_translator(translator, directory, ["serving_default"])
+
+
+def run_in_this_process(version, requests):
+    """Answers like `run_in_fresh_process`, without the start of a process."""
+    signatures = tf.saved_model.load(str(version)).signatures
+
+    def answer(name, inputs):
+        outputs = signatures[name](**{key: tf.constant(x) for key, x in inputs.items()})
+        return {key: x.numpy().tolist() for key, x in outputs.items()}
+
+    return {name: [answer(name, batch) for batch in batches] for name, batches in requests.items()}
+
+
 @pytest.mark.slow
 def test_no_operation_names_a_device(exported):
     """It can be served by a CPU and by a GPU."""
@@ -48,11 +68,11 @@ def test_no_operation_names_a_device(exported):
 
 
 @pytest.mark.slow
-def test_equals_the_model_on_200_sentences_and_odd_strings(translator, exported, corpus):
+def test_equals_the_model_on_200_sentences_and_odd_strings(translator, served, corpus):
     texts = [*ODD, *(corpus.directory / "test.en").read_bytes().splitlines()]
     assert len(texts) == 200 + len(ODD)
     requests = {"serving_default": [{"text": np.array(texts, object)}]}
-    (answer,) = run_in_fresh_process(exported / "1", requests)["serving_default"]
+    (answer,) = run_in_fresh_process(served, requests)["serving_default"]
     expected = translator.translate(tf.constant(texts))
     assert answer["translation"] == expected.text.numpy()[:, 0].tolist()
     assert answer["score"] == pytest.approx(expected.scores.numpy()[:, 0].tolist(), rel=1e-5)
@@ -191,10 +211,8 @@ def test_a_version_is_on_the_disk_before_it_has_its_number(
 @pytest.mark.slow
 @pytest.mark.parametrize("key", ["translation", "score", "truncated"])
 def test_any_difference_is_an_error_and_nothing_appears(translator, tmp_path, monkeypatch, key):
-    genuine = verification.run_in_fresh_process
-
     def tampered(*arguments):
-        answers = genuine(*arguments)
+        answers = run_in_this_process(*arguments)
         wrong = {"translation": b"?", "score": -99.0, "truncated": True}[key]
         answers["serving_default"][2][key][2] = wrong  # after 6 rows and 1
         return answers
@@ -206,8 +224,17 @@ def test_any_difference_is_an_error_and_nothing_appears(translator, tmp_path, mo
 
 
 @pytest.mark.slow
-def test_unloadable_saved_model_is_an_error(tmp_path):
-    with pytest.raises(ValueError, match="cannot be loaded in a fresh process"):
+def test_unloadable_saved_model_is_an_error(tmp_path, monkeypatch):
+    """The process, here without the seconds in which it imports TensorFlow, says what it is."""
+    genuine = subprocess.Popen
+    script = "raise OSError('no file ' + __import__('sys').argv[1])"
+
+    def fail(command, **options):
+        return genuine([sys.executable, "-c", script, *command[3:]], **options)
+
+    monkeypatch.setattr(subprocess, "Popen", fail)
+    expected = f"cannot be loaded in a fresh process: .*OSError: no file {tmp_path}$"
+    with pytest.raises(ValueError, match=f"(?s){expected}"):
         run_in_fresh_process(tmp_path, {})
 
 
@@ -260,7 +287,8 @@ def test_warm_up_requests_fit_their_signatures(exported, loaded):
 
 
 @pytest.mark.slow
-def test_tokens_alone_need_no_text_ops(translator, tmp_path, caplog):
+def test_tokens_alone_need_no_text_ops(translator, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(verification, "run_in_fresh_process", run_in_this_process)
     caplog.set_level(logging.INFO, "export")
     version = saved_model.export_translator(translator, tmp_path, ["tokens", "tokens_options"])
     graph = saved_model_pb2.SavedModel.FromString((version / "saved_model.pb").read_bytes())
@@ -384,7 +412,7 @@ def test_ctrl_c_leaves_nothing(talkative, tmp_path, stage):
     """At the command itself, whose log, no terminal, has a line for each stage."""
     output = tmp_path / "served"
     command = [sys.executable, "-m", "tf_transformer", "export", "--model-dir", str(talkative)]
-    command += ["--output", str(output), "--signatures", "tokens", "tokens_options"]
+    command += ["--output", str(output), "--signatures", "tokens", "--beam-size", "1"]
     # Tests that run in the background of a shell ignore Ctrl-C, and so would their children.
     hears = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=hears) as process:
@@ -426,7 +454,7 @@ def test_ctrl_c_in_any_stage_leaves_no_version(
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_the_fresh_process(exported, monkeypatch):
+def test_ctrl_c_ends_the_fresh_process(served, monkeypatch):
     processes = []
 
     class Popen(subprocess.Popen):
@@ -441,12 +469,12 @@ def test_ctrl_c_ends_the_fresh_process(exported, monkeypatch):
     monkeypatch.setattr(pickle, "load", interrupt)
     requests = {"serving_default": [{"text": np.array([b"ten horses"], object)}]}
     with pytest.raises(KeyboardInterrupt):
-        run_in_fresh_process(exported / "1", requests)
+        run_in_fresh_process(served, requests)
     assert [process.wait(60) for process in processes] == [-signal.SIGKILL]
 
 
 @pytest.mark.slow
-def test_a_fresh_process_that_is_killed_is_an_error(exported, monkeypatch):
+def test_a_fresh_process_that_is_killed_is_an_error(served, monkeypatch):
     """As Linux does when memory runs out: nothing is printed."""
     script = pathlib.Path(verification.__file__).with_name("probe.py")
     genuine = subprocess.Popen
@@ -458,4 +486,4 @@ def test_a_fresh_process_that_is_killed_is_an_error(exported, monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", killed)
     requests = {"serving_default": [{"text": np.array([b"ten horses"], object)}]}
     with pytest.raises(ValueError, match=r"was killed by signal 9, perhaps because memory ran out"):
-        run_in_fresh_process(exported / "1", requests)
+        run_in_fresh_process(served, requests)

@@ -305,8 +305,11 @@ def test_hostile_terms_through_the_client(loaded, protocol):
 
 
 @pytest.mark.slow
-def test_commands(talkative, exported, loaded, tmp_path, capsys):
-    """By the model directory; by a server with other capitals."""
+def test_commands(exported, loaded, tmp_path, capsys):
+    """By a server, also with other capitals.
+
+    tests/export/test_same_bytes.py compares its answers with those of a model directory.
+    """
     warm_up = exported / "1" / "assets.extra" / "tf_serving_warmup_requests"
     assert b"protect" in warm_up.read_bytes()
     (tmp_path / "in").write_text("The lamp costs 3. TWO LAMPS. THE LAMP. {name} is 5.\n\nOne.\n")
@@ -314,15 +317,15 @@ def test_commands(talkative, exported, loaded, tmp_path, capsys):
     options = ["--input", str(tmp_path / "in"), "--terms", str(tmp_path / "terms")]
     options += ["--protect", "placeholders", "numbers", "--split-sentences", "--output"]
     capsys.readouterr()
-    assert main(["translate", "--model-dir", str(talkative), *options, str(tmp_path / "a")]) == 0
-    note = "tf-transformer: translations that lack terms or protected spans: 1\n"
-    assert capsys.readouterr().err == note
+    with serve("rest", behaviour_of(loaded, ("terms", "document_terms"))) as address:
+        command = ["translate", "--server", address]
+        assert main([*command, *options, str(tmp_path / "a")]) == 0
+        note = "tf-transformer: translations that lack terms or protected spans: 1\n"
+        assert capsys.readouterr().err == note
+        assert main([*command, "--keep-capitals", *options, str(tmp_path / "b")]) == 0
     text = (tmp_path / "a").read_text()
     assert all(phrase in text for phrase in ("Stuhl", "3", "STUHL", "{name}", "5"))
     assert text.split("\n")[1] == ""
-    with serve("rest", behaviour_of(loaded, ("terms", "document_terms"))) as address:
-        options = ["--keep-capitals", *options]
-        assert main(["translate", "--server", address, *options, str(tmp_path / "b")]) == 0
     assert "Stuhl" in (tmp_path / "b").read_text() and "STUHL" not in (tmp_path / "b").read_text()
     found = answer_to_the_guide(exported, "document_terms")
     assert found["translation"].numpy()[0].count(b"Satz") == 1
