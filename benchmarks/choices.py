@@ -21,7 +21,8 @@ def make_ways() -> dict[str, Callable]:
     """Returns the ways to choose from `(rows, vocab)` logits, by name; the first does nothing."""
     import tensorflow as tf
 
-    from tf_transformer.decoding.logits_processing import best_token, top_k
+    from tf_transformer.decoding.logits_processing import best_token, forbid, top_k
+    from tf_transformer.text.special_ids import SUPPRESSED_IDS
 
     return {
         "nothing": lambda logits: logits[0, 0],
@@ -29,6 +30,10 @@ def make_ways() -> dict[str, Callable]:
         "best_token": best_token,
         "tf.math.top_k, k = 4": lambda logits: tf.math.top_k(logits, 4),
         "top_k, k = 4": lambda logits: top_k(logits[:, tf.newaxis], 4),
+        "of a copy without suppressed tokens": lambda logits: top_k(
+            forbid(logits, SUPPRESSED_IDS)[:, tf.newaxis], 4
+        ),
+        "without suppressed tokens": lambda logits: top_k(logits[:, tf.newaxis], 4, SUPPRESSED_IDS),
     }
 
 
