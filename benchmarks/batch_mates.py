@@ -62,7 +62,7 @@ def main() -> None:
     from tf_transformer.inference.translator import Translator
     from tf_transformer.quantization import int8
 
-    int8.FEWEST_WEIGHTS = 0
+    int8.FEWEST_WEIGHTS = int8.FEWEST_INPUTS = 0
 
     lines = list(TextFile.parse(options.sentences).lines())
     print(

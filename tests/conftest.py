@@ -83,7 +83,7 @@ def _mark_cases(function: str, items: list[pytest.Item], is_whole: bool) -> None
 @pytest.fixture(autouse=True, scope="session")
 def small_matrices_in_int8() -> None:
     """Lets "int8" quantize the small models of the tests, too."""
-    int8.FEWEST_WEIGHTS = 0
+    int8.FEWEST_WEIGHTS = int8.FEWEST_INPUTS = 0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -260,12 +260,13 @@ def _warn_of_slow_bfloat16(options):
 
 
 def _say_if_unquantized(options, model):
-    from tf_transformer.quantization.int8 import FEWEST_WEIGHTS, is_quantized
+    from tf_transformer.quantization.int8 import FEWEST_INPUTS, FEWEST_WEIGHTS, is_quantized
 
     if options.dtype == "int8" and not is_quantized(model):
         print(
             f"tf-transformer: --dtype int8: no matrix of this model has {FEWEST_WEIGHTS:,} weights "
-            "or more; products with smaller ones are faster in float32, in which all of them stay",
+            f"and {FEWEST_INPUTS} inputs or more; products with smaller ones are faster in "
+            "float32, in which all of them stay",
             file=sys.stderr,
         )
 

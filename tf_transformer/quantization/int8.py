@@ -16,25 +16,26 @@ from tf_transformer.models.base import DecoderModel
 from tf_transformer.private_interfaces import sublayers
 from tf_transformer.quantization.int8_layers import Int8Embedding, Int8Product
 
-# With fewer weights, 8-bit products are slower than those of float32 for up to about 128 rows, see
-# `python -m benchmarks.products --shape 128 384 --megabytes 1`.
+# With fewer weights, or fewer inputs for each output that is scaled, 8-bit products are slower than
+# those of float32 for up to about 128 rows, see `python -m benchmarks.products` with
+# `--shape 128 384 --megabytes 1` and `--shape 128 8000 --megabytes 4`.
 FEWEST_WEIGHTS = 2**18
+FEWEST_INPUTS = 256
 
 
 def quantize(
     model: DecoderModel,
     input_ranges: Mapping[keras.layers.Layer, float] | None = None,
-    fewest_weights: int | None = None,
 ) -> None:
     """Replaces products with weights, and embeddings, by 8-bit ones, permanently.
 
-    Everything else stays float32, and so do small matrices, whose products are faster in it.
+    Everything else stays float32, and so do matrices with fewer weights than `FEWEST_WEIGHTS` or
+    fewer inputs than `FEWEST_INPUTS`, whose products are faster in it.
 
     Args:
         model: a float32 model.
         input_ranges: for each layer of `activation_ranges.products_of`, the range of its product's
             inputs, which makes their scales constant; None means a scale per row.
-        fewest_weights: matrices with fewer weights stay float32; None means `FEWEST_WEIGHTS`.
 
     Raises:
         InputError: TensorFlow uses a GPU, or this build of TensorFlow lacks the kernels.
@@ -48,16 +49,16 @@ def quantize(
         )
     check_kernels()
     ranges = input_ranges or {}
-    fewest = FEWEST_WEIGHTS if fewest_weights is None else fewest_weights
 
-    def is_large(matrix):
-        return math.prod(matrix.shape) >= fewest
+    def is_large(matrix, num_inputs):
+        return math.prod(matrix.shape) >= FEWEST_WEIGHTS and num_inputs >= FEWEST_INPUTS
 
     for layer in sublayers(model):
-        if isinstance(layer, Projection) and layer.product is None and is_large(layer.kernel):
+        is_projection = isinstance(layer, Projection) and layer.product is None
+        if is_projection and is_large(layer.kernel, layer.kernel.shape[0]):
             layer.replace_product(Int8Product(layer.kernel, layer.bias, ranges.get(layer)))
         is_embedding = isinstance(layer, TokenEmbedding) and layer.table is None
-        if is_embedding and is_large(layer.embeddings):
+        if is_embedding and is_large(layer.embeddings, layer.embeddings.shape[1]):
             layer.replace_table(Int8Embedding(layer.embeddings, ranges.get(layer)))
 
 

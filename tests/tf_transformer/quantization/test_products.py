@@ -16,6 +16,7 @@ from tf_transformer import LanguageModel, Transformer, TransformerConfig
 from tf_transformer.__main__ import main
 from tf_transformer.inference.translator import Translator
 from tf_transformer.layers.dense import Projection
+from tf_transformer.private_interfaces import sublayers
 from tf_transformer.quantization import int8
 from tf_transformer.quantization.int8 import check_kernels, is_quantized, quantize
 from tf_transformer.quantization.int8_layers import Int8Embedding, Int8Product
@@ -313,6 +314,17 @@ def test_small_matrices_stay_float32(monkeypatch):
 
 
 @pytest.mark.slow
+def test_narrow_matrices_stay_float32(monkeypatch):
+    """A product with few inputs has too little to gain for each output."""
+    monkeypatch.setattr(int8, "FEWEST_INPUTS", 256)
+    model = Transformer(TransformerConfig(**(LARGE | dict(d_model=128, d_ff=256))))
+    quantize(model)
+    kernels = {layer.kernel.shape for layer in sublayers(model) if isinstance(layer, Int8Product)}
+    assert kernels == {(256, 128)}  # not the embedding, (640, 128)
+    assert not any(isinstance(layer, Int8Embedding) for layer in sublayers(model))
+
+
+@pytest.mark.slow
 def test_export_says_if_no_matrix_is_large(unverified, talkative, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(int8, "FEWEST_WEIGHTS", 2**18)
     command = [
@@ -325,5 +337,5 @@ def test_export_says_if_no_matrix_is_large(unverified, talkative, tmp_path, caps
         "int8",
     ]
     assert main([*command, "--signatures", "tokens"]) == 0
-    assert "no matrix of this model has 262,144 weights or more" in capsys.readouterr().err
+    assert "no matrix of this model has 262,144 weights and" in capsys.readouterr().err
     assert json.loads((tmp_path / "1" / "model.json").read_text())["dtype"] == "float32"
