@@ -1,5 +1,7 @@
 """Which commands hide GPUs from TensorFlow: those that gain nothing from one, and int8."""
 
+import shutil
+
 import pytest
 
 from tf_transformer.__main__ import main
@@ -34,7 +36,9 @@ def test_gpus_are_hidden(command, hides, trained, corpus, tmp_path, monkeypatch)
 
     for module in MODULES:
         monkeypatch.setattr(f"{module}.import_tensorflow", imports)
-    places = {"model": trained, "text": corpus.path("test.en"), "new": tmp_path / "new"}
+    # A folder of its own, whose model no other test of this process has loaded.
+    model_dir = shutil.copytree(trained, tmp_path / "model")
+    places = {"model": model_dir, "text": corpus.path("test.en"), "new": tmp_path / "new"}
     with pytest.raises(Imports) as raised:
         main(command.format(**places).split())
     assert raised.value.args == (hides,)

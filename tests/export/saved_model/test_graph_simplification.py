@@ -12,6 +12,7 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from export.saved_model.graph_options import loops_are_calls
 from export.saved_model.graph_simplification import simplify_function, simplify_saved_model
 from tf_transformer import Transformer, TransformerConfig
+from tf_transformer.quantization.tiled_matmul import arrange_weights
 from tf_transformer.storage.model_dir import dtype_to_load, prepare_for_decoding
 
 
@@ -286,15 +287,19 @@ def test_loops_become_calls_if_asked(folders, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("dtype", "d_ff", "expected"),
+    ("dtype", "d_ff", "has_avx512", "expected"),
     [
-        ("float32", 64, True),
-        ("float32", 4096, False),  # 64 x 4096 weights
-        ("bfloat16", 64, False),
-        ("int8", 4096, True),
+        ("float32", 64, True, True),
+        ("float32", 4096, True, False),  # 64 x 4096 weights
+        ("float32", 4096, False, True),  # without tiles
+        ("bfloat16", 64, True, False),
+        ("int8", 4096, True, True),
     ],
 )
-def test_loops_of_small_and_8_bit_products_are_calls(dtype, d_ff, expected):
+def test_loops_of_small_and_8_bit_products_are_calls(
+    monkeypatch, dtype, d_ff, has_avx512, expected
+):
+    monkeypatch.setattr(f"{arrange_weights.__module__}.has_avx512", lambda: has_avx512)
     config = TransformerConfig(
         source_vocab_size=30, target_vocab_size=30, num_encoder_layers=1, num_decoder_layers=1,
         d_model=64, d_ff=d_ff, num_heads=2, max_length=8,
