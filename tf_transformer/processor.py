@@ -7,6 +7,8 @@ _CPU_INFO = pathlib.Path("/proc/cpuinfo")
 # Intel and AMD name their instructions for bfloat16 with a suffix, ARM alone.
 _BFLOAT16 = re.compile(r"\b(?:avx512_bf16|amx_bf16|bf16)\b")
 _AVX512 = re.compile(r"\bavx512f\b")
+# Of Intel and AMD, for 512 and 256 bits, and the matrices of Intel's AMX.
+_VNNI = re.compile(r"\b(?:avx512_vnni|avx_vnni|amx_int8)\b")
 
 
 def lacks_bfloat16() -> bool:
@@ -22,6 +24,11 @@ def lacks_bfloat16() -> bool:
 def has_avx512() -> bool:
     """Returns whether the processor is known to have AVX-512."""
     return bool(_AVX512.search(_features()))
+
+
+def has_vnni() -> bool:
+    """Returns whether the processor is known to sum 8-bit products in one instruction."""
+    return bool(_VNNI.search(_features()))
 
 
 def _features() -> str:

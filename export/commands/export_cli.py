@@ -263,10 +263,11 @@ def _say_if_unquantized(options, model):
     from tf_transformer.quantization.int8 import FEWEST_INPUTS, FEWEST_WEIGHTS, is_quantized
 
     if options.dtype == "int8" and not is_quantized(model):
+        inputs = f" and {FEWEST_INPUTS} inputs" if FEWEST_INPUTS > 1 else ""
         print(
-            f"tf-transformer: --dtype int8: no matrix of this model has {FEWEST_WEIGHTS:,} weights "
-            f"and {FEWEST_INPUTS} inputs or more; products with smaller ones are faster in "
-            "float32, in which all of them stay",
+            f"tf-transformer: --dtype int8: no matrix of this model has {FEWEST_WEIGHTS:,} weights"
+            f"{inputs} or more; with smaller ones, products are faster in float32 on this "
+            "machine's processor, and all of them stay in it",
             file=sys.stderr,
         )
 

@@ -14,13 +14,14 @@ from tf_transformer.layers.dense import Projection
 from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.models.base import DecoderModel
 from tf_transformer.private_interfaces import sublayers
+from tf_transformer.processor import has_vnni
 from tf_transformer.quantization.int8_layers import Int8Embedding, Int8Product
 
 # With fewer weights, or fewer inputs for each output that is scaled, 8-bit products are slower than
-# those of float32 for up to about 128 rows, see `python -m benchmarks.products` with
-# `--shape 128 384 --megabytes 1` and `--shape 128 8000 --megabytes 4`.
-FEWEST_WEIGHTS = 2**18
-FEWEST_INPUTS = 256
+# those of float32: without VNNI up to about 128 rows, with it up to about 4. See
+# `python -m benchmarks.products` with `--shape 128 384 --megabytes 1` and `--shape 128 8000
+# --megabytes 4`.
+FEWEST_WEIGHTS, FEWEST_INPUTS = (2**16, 1) if has_vnni() else (2**18, 256)
 
 
 def quantize(
@@ -30,7 +31,7 @@ def quantize(
     """Replaces products with weights, and embeddings, by 8-bit ones, permanently.
 
     Everything else stays float32, and so do matrices with fewer weights than `FEWEST_WEIGHTS` or
-    fewer inputs than `FEWEST_INPUTS`, whose products are faster in it.
+    fewer inputs than `FEWEST_INPUTS`, whose products are faster in it on this machine's processor.
 
     Args:
         model: a float32 model.
