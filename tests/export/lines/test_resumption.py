@@ -8,7 +8,6 @@ import os
 import random
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -118,26 +117,33 @@ def test_a_resumed_run_reports_on_all_lines(text, tmp_path, monkeypatch, capsys)
 
 
 @pytest.mark.slow
-def test_killed_again_and_again(server, tmp_path):
-    """Every line is there once, in order."""
-    lines = [f"line {number}" for number in range(60_000)]
+def test_killed_again_and_again(tmp_path):
+    """Every line is there once, in order; a process is killed while it waits for an answer."""
+    behaviour = Behaviour()
+    answer, process, until_kill = behaviour.answers["serving_default"], None, 0
+
+    def kill_and_answer(**inputs):
+        nonlocal until_kill
+        until_kill -= 1
+        if until_kill == 0:
+            process.kill()
+        return answer(**inputs)
+
+    behaviour.answers = behaviour.answers | {"serving_default": kill_and_answer}
+    lines = [f"line {number}" for number in range(8_000)]
     text, output = tmp_path / "text", tmp_path / "output"
     text.write_text("\n".join(lines))
-    command = [sys.executable, "-m", "tf_transformer", "translate", "--server", server]
-    command += ["--input", str(text), "--output", str(output)]
     draws = random.Random(1)
-    kills = 0
-    while True:
-        process = subprocess.Popen(command, stderr=subprocess.PIPE)
-        if kills < 3:
-            time.sleep(draws.uniform(0.3, 2))
-            process.kill()
-        _, errors = process.communicate()
-        if process.returncode == 0:
-            break
-        assert process.returncode == -9, errors
-        kills += 1
-    assert kills
+    with serve("rest", behaviour) as server:
+        command = [sys.executable, "-m", "tf_transformer", "translate", "--server", server]
+        command += ["--input", str(text), "--output", str(output)]
+        for is_last in (False, False, True):
+            until_kill = 0 if is_last else draws.randint(10, 100)
+            process = subprocess.Popen(command, stderr=subprocess.PIPE)
+            _, errors = process.communicate()
+            assert process.returncode == (0 if is_last else -9), errors
+            assert output.exists() == is_last
+    assert b"resuming after" in errors
     assert output.read_text() == expected(lines)
 
 
@@ -229,6 +235,7 @@ def test_two_processes_do_not_write_the_same_output(server, text, tmp_path, caps
 # Shards
 
 
+@pytest.mark.representatives("text.gz-3", "text-7")
 @pytest.mark.slow
 @pytest.mark.parametrize("num_shards", [1, 3, 7])
 @pytest.mark.parametrize("name", ["text", "text.gz"])

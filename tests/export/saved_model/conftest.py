@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from export.saved_model import verification
 from export.saved_model.graph_options import without_graph_optimizer
 from tests.conftest import build_once
+from tests.export.saved_model.in_this_process import run_in_this_process
 from tests.export.saved_model.random_adapters import ADAPTERS, adapter_path, write_adapters
 from tests.tf_transformer.language_id.reference import random_classifier
 from tf_transformer.__main__ import main
-from tf_transformer.confidence.calibration import Calibration, write_calibration
 from tf_transformer.language_id.classifier import LanguageClassifier
 from tf_transformer.language_id.classifier_file import write_classifier
-from tf_transformer.storage.model_dir import weights_digest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,19 +24,15 @@ class ExportWithFiles:
     folder: pathlib.Path
     model_dir: pathlib.Path
     adapters: dict[str, pathlib.Path]
-    calibration: Calibration
     classifier: LanguageClassifier
-    signatures: tuple[str, ...] = (
-        *("document_options", "confidence", "language", "adapted", "serving_default"),
-    )
+    signatures: tuple[str, ...] = ("document_options", "language", "adapted")
     beam_size: int = 2
     document_languages: tuple[str, ...] = ("de", "en")  # of all, "Tte." is an abbreviation
 
 
 @pytest.fixture(scope="package")
 def with_files(talkative, tmp_path_factory) -> Iterator[ExportWithFiles]:
-    """The export has verified it."""
-    calibration = Calibration(0.5, 0.25, weights_digest(talkative))
+    """The export has verified it, in this process."""
     options = ["--signatures", *ExportWithFiles.signatures]
     options += ["--beam-size", str(ExportWithFiles.beam_size)]
     options += ["--document-languages", *ExportWithFiles.document_languages]
@@ -44,13 +40,13 @@ def with_files(talkative, tmp_path_factory) -> Iterator[ExportWithFiles]:
     def build(place):
         place.mkdir()
         adapters = write_adapters(talkative, place)
-        write_calibration(place / "confidence.json", calibration, {})
         write_classifier(place / "classifier", random_classifier())
         command = ["export", "--model-dir", str(talkative), "--output", str(place / "served")]
-        command += [*options, "--confidence", str(place / "confidence.json")]
-        command += ["--language-id", str(place / "classifier")]
+        command += [*options, "--language-id", str(place / "classifier")]
         command += ["--adapters", *(f"{name}={path}" for name, path in adapters.items())]
-        assert main(command) == 0
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(verification, "run_in_fresh_process", run_in_this_process)
+            assert main(command) == 0
 
     place = build_once(tmp_path_factory, "with_files", build)
     with without_graph_optimizer():  # as on a server
@@ -58,6 +54,5 @@ def with_files(talkative, tmp_path_factory) -> Iterator[ExportWithFiles]:
             folder=place / "served",
             model_dir=talkative,
             adapters={name: adapter_path(place, name) for name in ADAPTERS},
-            calibration=calibration,
             classifier=random_classifier(),
         )

@@ -9,12 +9,14 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from export.saved_model import saved_model
+from export.saved_model import saved_model, verification
+from tests.export.saved_model.in_this_process import answers_of
 from tf_transformer.__main__ import main
 from tf_transformer.inference.translator import Translator
 
 ROOT = pathlib.Path(__file__).parents[3]
 SIGNATURES = ["nbest_options", "serving_default"]
+NAME_OF_CALLS = "needs_the_flag_xla_cpu_compilation_enabled"
 # What TF Serving calls without `--xla_cpu_compilation_enabled`, then a request as it runs one.
 WITHOUT_THE_FLAG = """
 import ctypes, pathlib, sys
@@ -30,31 +32,52 @@ session.run(outputs, {signature.inputs["text"].name: np.array([b"a"], object)})
 """
 
 
+LOADED = {}  # the signatures with which `served` has been verified
+
+
 @pytest.fixture(scope="module")
 def served(talkative, tmp_path_factory):
-    """An export with two compiled searches, of which it has verified the first.
+    """An export with two compiled searches, of which it has verified the first, in this process.
 
-    XLA takes seconds for each, here and in the process that verifies; tests only read it.
+    XLA takes seconds for each, in the model and in the SavedModel; tests only read it.
     """
+
+    def run(version, requests):
+        LOADED[directory] = tf.saved_model.load(str(version)).signatures
+        return answers_of(LOADED[directory], requests)
+
     directory = tmp_path_factory.mktemp("compiled") / "translator"
     options = ["--model-dir", str(talkative), "--output", str(directory), "--beam-size", "2"]
     options += ["--signatures", *SIGNATURES, "--xla", "1x8", "2x6"]
     verify = saved_model.verify
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(saved_model, "verify", lambda *given: verify(*given[:3], given[3][:1]))
+        patch.setattr(verification, "run_in_fresh_process", run)
         assert main(["export", *options]) == 0
-    return directory
+    yield directory
+    del LOADED[directory]
 
 
 @pytest.mark.slow
 def test_the_graph(served):
-    """One function for each shape, which all signatures call, and which XLA must compile."""
+    """One function for each shape, which all signatures call, and which XLA must compile.
+
+    The name of each call is what a server that lacks the flag reports.
+    """
     content = (served / "1" / "saved_model.pb").read_bytes()
     graph = saved_model_pb2.SavedModel.FromString(content).meta_graphs[0].graph_def
-    compiled = [f for f in graph.library.function if f.attr["_XlaMustCompile"].b]
+    functions = graph.library.function
+    compiled = {f.signature.name for f in functions if f.attr["_XlaMustCompile"].b}
     assert len(compiled) == 2
+    nodes = [*graph.node, *(node for function in functions for node in function.node_def)]
+    calls = [node for node in nodes if node.attr["f"].func.name in compiled]
+    assert {node.attr["f"].func.name for node in calls} == compiled
+    assert len(calls) == 2 * len(SIGNATURES)
+    assert all(NAME_OF_CALLS in node.name for node in calls)
+    assert f"`{NAME_OF_CALLS}`" in (ROOT / "docs" / "fast-serving.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.exhaustive  # by the names in the graph
 @pytest.mark.slow
 def test_a_server_without_the_flag_reports_its_name(served):
     done = subprocess.run(
@@ -62,15 +85,13 @@ def test_a_server_without_the_flag_reports_its_name(served):
     )
     assert done.returncode == 1
     error = done.stderr[done.stderr.rindex("XLA compilation disabled") :]
-    name = "needs_the_flag_xla_cpu_compilation_enabled"
-    assert name in error
-    assert f"`{name}`" in (ROOT / "docs" / "fast-serving.md").read_text(encoding="utf-8")
+    assert NAME_OF_CALLS in error
 
 
 @pytest.mark.slow
 def test_answers(served, talkative, corpus):
     texts = (corpus.directory / "test.en").read_text(encoding="utf-8").splitlines()[:20]
-    signature = tf.saved_model.load(served / "1").signatures["serving_default"]
+    signature = LOADED[served]["serving_default"]
     expected = Translator.load(talkative, beam_size=2).n_best(texts)
     for rows in (1, 2, 5):
         for start in range(0, len(texts) - rows, rows):

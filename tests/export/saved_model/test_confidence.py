@@ -7,35 +7,42 @@ import pytest
 import tensorflow as tf
 
 from tests.export.saved_model.guide_request import answer_to_the_guide
-from tests.served_functions import load_signatures
+from tests.served_functions import saved_model_predictor
 from tests.serving_stub import Behaviour, serve
 from tf_transformer.__main__ import main
+from tf_transformer.command_line import predictor_options
 from tf_transformer.confidence.calibration import Calibration, write_calibration
 from tf_transformer.confidence.confident_translator import ConfidentTranslator
 from tf_transformer.confidence.word_confidences import translate_with_confidence
 from tf_transformer.decoding.search_options import SEARCH_OPTIONS
 from tf_transformer.inference.translator import Translator
+from tf_transformer.storage.model_dir import weights_digest
 
 TEXTS = ["Peter bought 3 lamps.", "", "Anna was born on Monday.", "\u202e \x00"]
 
 
 @pytest.fixture(scope="module")
-def translator(with_files):
-    return Translator.load(with_files.model_dir, beam_size=with_files.beam_size)
+def translator(talkative):
+    return Translator.load(talkative)
+
+
+@pytest.fixture(scope="module")
+def calibration(talkative):
+    """That of `exported`."""
+    return Calibration(0.5, 0.25, weights_digest(talkative))
 
 
 @pytest.mark.slow
-def test_a_saved_model_with_confidences(with_files, translator):
+def test_a_saved_model_with_confidences(exported, loaded, calibration, translator):
     """The values are those of the translator in Python; options are per row."""
-    card = json.loads((with_files.folder / "1" / "model.json").read_text())
+    card = json.loads((exported / "1" / "model.json").read_text())
     assert card["confidence"] == {"scale": 0.5, "offset": 0.25}
     options = {
         option.name: tf.constant(np.full(len(TEXTS), option.unset, option.dtype))
         for option in SEARCH_OPTIONS
     }
-    served = load_signatures(with_files.folder / "1")["confidence"]
-    found = served(text=tf.constant(TEXTS), **options)
-    expected = translate_with_confidence(translator, with_files.calibration, tf.constant(TEXTS))
+    found = loaded["confidence"](text=tf.constant(TEXTS), **options)
+    expected = translate_with_confidence(translator, calibration, tf.constant(TEXTS))
     for name, value in (
         ("translation", expected.text),
         ("words", expected.words),
@@ -43,23 +50,25 @@ def test_a_saved_model_with_confidences(with_files, translator):
     ):
         assert found[name].numpy().tolist() == value.numpy().tolist()
     np.testing.assert_allclose(found["confidence"], expected.confidences, rtol=1e-4)
-    assert answer_to_the_guide(with_files.folder, "confidence")
+    assert answer_to_the_guide(exported, "confidence")
 
 
 @pytest.mark.slow
-def test_lines_with_confidences(with_files, translator, tmp_path):
+def test_lines_with_confidences(exported, loaded, calibration, translator, tmp_path, monkeypatch):
     """Fields of a line: the translation, its confidence, its words, and theirs.
 
     tests/export/test_same_bytes.py compares them with those of a model directory.
     """
+    predictor = saved_model_predictor(exported / "1", loaded)
+    monkeypatch.setattr(predictor_options, "load_saved_model", lambda _: predictor)
     lines = [TEXTS[0], "", TEXTS[2]]
     (tmp_path / "source").write_text("".join(f"{line}\n" for line in lines))
-    command = ["translate", "--saved-model", str(with_files.folder), "--confidence"]
+    command = ["translate", "--saved-model", str(exported), "--confidence"]
     command += ["--input", str(tmp_path / "source"), "--output", str(tmp_path / "target")]
     assert main(command) == 0
     written = (tmp_path / "target").read_text().split("\n")
     assert (len(written), written[1], written[3]) == (4, "", "")
-    in_python = ConfidentTranslator(translator, with_files.calibration)
+    in_python = ConfidentTranslator(translator, calibration)
     for line, expected in zip(written[::2], in_python(lines[::2]), strict=True):
         text, confidence, words, of_words = line.split("\t")
         assert (text, words.split()) == (expected.text, expected.words)

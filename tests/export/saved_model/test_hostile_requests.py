@@ -216,6 +216,7 @@ def test_510_long_texts_beside_two_short_ones(served, alone):
     )
 
 
+@pytest.mark.representatives("complete_options")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["serving_default", "complete_options"])
 def test_concurrent_callers_get_what_they_get_alone(served, sentences, name):

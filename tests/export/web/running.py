@@ -6,10 +6,19 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).parents[3]
+
+
+# Becomes the command. A shell ignores the signal for what it runs in the background, which programs
+# inherit. No `preexec_fn`: a fork beside the threads of gRPC may fail.
+_WITH_SIGINT = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 class RunningWeb(NamedTuple):
@@ -20,17 +29,17 @@ class RunningWeb(NamedTuple):
 
 
 @contextlib.contextmanager
-def run_web(server: str, *options: str) -> Iterator[RunningWeb]:
+def run_web(
+    server: str, *options: str, program: Sequence[str] = ("-m", "tf_transformer")
+) -> Iterator[RunningWeb]:
     """Runs the command on a free port, until its page can be requested."""
-    words = ("-m", "tf_transformer", "web", "--server", server, "--port", "0", *options)
+    words = (*program, "web", "--server", server, "--port", "0", *options)
     process = subprocess.Popen(
-        [sys.executable, *words],
+        [sys.executable, "-c", _WITH_SIGINT, sys.executable, *words],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # A shell ignores it for what it runs in the background, which programs inherit.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         line = process.stdout.readline()

@@ -73,13 +73,23 @@ def test_a_signal_ends_it(signum):
     assert errors.startswith("tf-transformer: interrupted") and errors.count("\n") == 1
 
 
+# The command, which gives requests 1 second to finish instead of several.
+STOPPING_SOONER = ("-c", """
+import sys
+from export.web import server
+from tf_transformer.__main__ import main
+server._STOP_SECONDS = 1
+sys.exit(main())
+""")  # fmt: skip
+
+
 @pytest.mark.slow
 def test_a_signal_does_not_wait_for_the_deadline(no_hang):
     """Requests get some seconds to finish, and then the process ends without them."""
     behaviour = make_behaviour(slow=600.0)
     with (
         serve("rest", behaviour) as server,
-        run_web(server, "--deadline", "500") as (process, address),
+        run_web(server, "--deadline", "500", program=STOPPING_SOONER) as (process, address),
     ):
         future = start_in_thread(fetch, f"{address}api/translate", {"lines": ["slow"]})
         behaviour.wait_until_at_once(1)
