@@ -352,6 +352,12 @@ def unverified(monkeypatch) -> None:
 
 
 @pytest.fixture
+def untranslated(monkeypatch) -> None:
+    """Spares the import of models its two translations, where something else is under test."""
+    monkeypatch.setattr("tf_transformer.formats.import_model._check_translations", lambda *_: None)
+
+
+@pytest.fixture
 def inline_beam(monkeypatch) -> None:
     """Lets pipelines of Apache Beam run in the thread of the test, see `tests.inline_beam`."""
     pytest.importorskip("apache_beam")

@@ -248,7 +248,7 @@ def _serve_rest(behaviour, port):
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
         server.block_on_close = False
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread = threading.Thread(target=server.serve_forever, args=(0.005,))
         thread.start()
         try:
             yield server.server_address[1]
@@ -452,7 +452,7 @@ def serve_bytes(answer: Callable[[bytes], Iterable[bytes]], pause: float = 0.0) 
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads, server.block_on_close = True, False
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread = threading.Thread(target=server.serve_forever, args=(0.005,))
         thread.start()
         try:
             yield f"127.0.0.1:{server.server_address[1]}"

@@ -144,7 +144,7 @@ def test_length_penalty_of_known_lengths():
 # ---- A beam as wide as the number of possible outputs is exhaustive. ----
 
 
-@pytest.mark.representatives(every=3)
+@pytest.mark.representatives(every=4)
 @pytest.mark.slow
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize(
@@ -227,8 +227,8 @@ def test_tokens_the_model_holds_impossible_are_never_chosen():
 )
 def test_agrees_with_plain_beam_search(beam_size, num_best, alpha):
     options = dict(beam_size=beam_size, alpha=alpha, suppressed_ids=SPECIAL)
-    for vocab_size, biases in ((8, ()), (12, ((END, -1.0),)), (10, ((PAD, 3.0), (END, 1.0)))):
-        model = scripted_model(vocab_size, biases)
+    for biases in ((), ((END, -1.0),), ((PAD, 3.0), (END, 1.0))):
+        model = scripted_model(10, biases)
         assert_agrees(model, [row % 9 for row in range(36)], num_best, **options)
 
 

@@ -31,7 +31,7 @@ def folders(request, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_round_trip(folders, tmp_path):
+def test_round_trip(untranslated, folders, tmp_path):
     assert isinstance(find_format(folders / "preset"), KerasHub)
     import_model(folders / "preset", tmp_path / "again")
     first, again = (load_model(path)[0] for path in (folders / "ours", tmp_path / "again"))

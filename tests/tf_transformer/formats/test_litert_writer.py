@@ -33,6 +33,7 @@ from tf_transformer.text.special_ids import NUM_SPECIAL
 from tf_transformer.text.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.slow
+ONE_LAYER = dict(num_encoder_layers=1, num_decoder_layers=1)
 CHOSEN = pytest.mark.representatives("student", "unequal sides, relative keys and values")
 
 CASES = {
@@ -83,7 +84,7 @@ CASES = {
             tied_embeddings="none",
             encoder=dict(d_model=24, num_heads=2, d_ff=24, norm_position="pre"),
             decoder=dict(cross_num_heads=8),
-            num_encoder_layers=3,
+            num_encoder_layers=1,
         ),
     ),
 }
@@ -148,7 +149,7 @@ def test_logits_without_begin_id(tmp_path):
     """Of mBART, whose decoder does not see the begin id."""
     (model, _) = train_vocabularies(True)
     tagged = with_ids(model, [*Vocabulary(model).pieces[NUM_SPECIAL:], ">>de<<", ">>en<<"])
-    settings = dict(positions="learned", norm_position="pre", embedding_norm=True)
+    settings = ONE_LAYER | dict(positions="learned", norm_position="pre", embedding_norm=True)
     compare_logits(Both(tmp_path, (tagged, tagged), language_tags="end_and_begin", **settings))
 
 
@@ -223,7 +224,7 @@ def test_sizes(dtype, share, tmp_path):
 
     In int8, vectors stay float32, and the embeddings are stored again for the logits.
     """
-    settings = dict(d_model=256, d_ff=512, max_length=40, norm_position="pre")
+    settings = ONE_LAYER | dict(d_model=256, d_ff=512, max_length=40, norm_position="pre")
     write_random_model(tmp_path / "ours", train_vocabularies(True), spread=0.06, **settings)
     model = load_model(tmp_path / "ours")[0]
     changes = convert_model(tmp_path / "ours", "litert", tmp_path / "theirs", dtype)
@@ -241,7 +242,7 @@ def test_wrong_logits_leave_nothing(tmp_path, monkeypatch, capfd):
         os.write(2, b"INFO: Created TensorFlow Lite XNNPACK delegate for CPU.\nanother line\n")
         return open_interpreter(path)
 
-    write_random_model(tmp_path / "ours", train_vocabularies(True))
+    write_random_model(tmp_path / "ours", train_vocabularies(True), **ONE_LAYER)
     monkeypatch.setattr(litert_sample, "open_interpreter", open_and_report)
     monkeypatch.setattr(litert_sample, "_TOLERANCES", {"float32": -1.0})
     with pytest.raises(InputError, match=r"weights in float32, differ by .* of the largest"):

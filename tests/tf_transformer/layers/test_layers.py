@@ -102,9 +102,9 @@ for norm_position in ("post", "pre"):
         Case(EncoderLayer, arguments, ENCODER_INPUTS, num_weights=12),
         Case(
             Encoder,
-            arguments | dict(num_layers=2),
+            arguments | dict(num_layers=1),
             ENCODER_INPUTS,
-            num_weights=24 + final,
+            num_weights=12 + final,
         ),
         Case(DecoderLayer, arguments, DECODER_INPUTS, TARGET_LENGTH, num_weights=20),
         Case(
@@ -116,10 +116,10 @@ for norm_position in ("post", "pre"):
         ),
         Case(
             Decoder,
-            arguments | dict(num_layers=2),
+            arguments | dict(num_layers=1),
             DECODER_INPUTS,
             TARGET_LENGTH,
-            num_weights=40 + final,
+            num_weights=20 + final,
         ),
     ]
 

@@ -97,6 +97,7 @@ def dtype_of(tensor):
 
 
 @pytest.mark.slow
+@pytest.mark.representatives("post-none", "pre-target", "pre-all")
 def test_logits_against_numpy(model):
     """Embedding times sqrt(d_model) plus sinusoids, both stacks, and the tied projection."""
     d_model = model.config.d_model
@@ -447,6 +448,7 @@ def count_parameters(config):
     )
 
 
+@pytest.mark.representatives("post-none", "pre-target", "pre-all")
 def test_parameter_count(model):
     assert model.count_params() == count_parameters(model.config)
 

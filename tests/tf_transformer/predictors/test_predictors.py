@@ -10,7 +10,7 @@ from export.saved_model.signatures import ServedTranslator
 from export.saved_model.verification import sample_inputs, sample_texts
 from tests.export.saved_model.random_adapters import ADAPTERS, write_adapters
 from tests.other_models import language_model
-from tests.served_functions import behaviour_of, load_signatures
+from tests.served_functions import behaviour_of, load_signatures, saved_model_predictor
 from tests.serving_stub import Behaviour, serve
 from tests.tf_transformer.language_id.reference import random_classifier
 from tf_transformer.confidence.calibration import Calibration
@@ -42,7 +42,14 @@ def parts(talkative):
 
 @contextlib.contextmanager
 def all_predictors(parts, saved_model, functions, names=None):
-    """One of each kind; the servers offer the functions with these names, or all."""
+    """One of each kind; the servers offer the functions with these names, or all.
+
+    Args:
+        parts: of the model directory.
+        saved_model: the predictor of the SavedModel.
+        functions: its signatures, for the servers.
+        names: those of the functions that they offer, or None for all.
+    """
     behaviour = behaviour_of(functions, names)
     with (
         serve("rest", behaviour) as rest,
@@ -50,20 +57,20 @@ def all_predictors(parts, saved_model, functions, names=None):
         Client(rest) as client,
         Client(grpc, protocol="grpc") as other_client,
     ):
-        found = [ModelPredictor(lambda shapes: parts), SavedModelPredictor(saved_model)]
-        yield dict(zip(KINDS, [*found, client, other_client], strict=True))
+        found = [ModelPredictor(lambda shapes: parts), saved_model, client, other_client]
+        yield dict(zip(KINDS, found, strict=True))
 
 
 @pytest.fixture(scope="module")
 def predictors(parts, exported, loaded):
-    with all_predictors(parts, exported, loaded, NAMES) as found:
+    with all_predictors(parts, SavedModelPredictor(exported), loaded, NAMES) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def with_all_signatures(parts, exported, loaded):
     """Of what needs no further file; with the texts of their verification."""
-    with all_predictors(parts, exported, loaded) as found:
+    with all_predictors(parts, saved_model_predictor(exported / "1", loaded), loaded) as found:
         yield found, loaded, sample_texts(parts.translator.source_tokenizer)
 
 
@@ -96,7 +103,8 @@ def saved(engine, folder, names, files):
     served = ServedTranslator(engine, names, **files)
     write_saved_model(served, folder, served.functions)
     functions = load_signatures(folder)
-    with all_predictors(Parts(engine, **files), folder, functions) as found:
+    predictor = SavedModelPredictor(folder)
+    with all_predictors(Parts(engine, **files), predictor, functions) as found:
         yield found, functions, sample_texts(engine.tokenizers[0])
 
 

@@ -82,7 +82,7 @@ def small_model(**changes):
         source_vocab_size=40,
         target_vocab_size=40,
         num_encoder_layers=1,
-        num_decoder_layers=2,
+        num_decoder_layers=1,
         d_model=16,
         d_ff=32,
         num_heads=2,

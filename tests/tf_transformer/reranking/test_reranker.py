@@ -26,12 +26,6 @@ from tf_transformer.text.special_ids import BEGIN_ID, END_ID
 SAMPLES = MinimumBayesRisk(num_samples=12, seed=3)
 
 
-@pytest.fixture
-def loaded(talkative):
-    """Loaded anew, since training sets random seeds, see `Tokenizer`."""
-    return load_model(talkative)
-
-
 @pytest.fixture(scope="module")
 def lines(corpus):
     text = (corpus.directory / "test.en").read_text(encoding="utf-8")
@@ -46,6 +40,23 @@ def reverse(corpus, tmp_path_factory):
 @pytest.fixture(scope="module")
 def language(corpus, tmp_path_factory):
     return language_model(corpus, tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def loaded(talkative, reverse, language):
+    """Loaded after the trainings, which set random seeds, see `Tokenizer`."""
+    return load_model(talkative)
+
+
+@pytest.fixture(scope="module")
+def translator(loaded):
+    return Translator(*loaded, beam_size=5, num_best=5)
+
+
+@pytest.fixture(scope="module")
+def predictor(translator):
+    """Shared, since its graphs are expensive."""
+    return ModelPredictor.of(translator)
 
 
 @pytest.mark.slow
@@ -71,14 +82,14 @@ def test_the_candidates_of_a_beam(loaded, lines):
 @pytest.mark.representatives("one model")
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["one model", "ensemble"])
-def test_log_probs_of_samples(loaded, lines, kind):
+def test_log_probs_of_samples(translator, predictor, lines, kind):
     """Each is that of the text as a translation, if its tokens are those of the text."""
-    model, source_tokenizer, target_tokenizer = loaded
     if kind == "ensemble":
-        model = Ensemble([model, model], [3.0, 1.0])
-    translator = Translator(model, source_tokenizer, target_tokenizer)
+        ensemble = Ensemble([translator.model] * 2, [3.0, 1.0])
+        translator = Translator(ensemble, *translator.tokenizers)
+        predictor = ModelPredictor.of(translator)
     num_equal = num_samples = 0
-    samples = sampled_candidates(ModelPredictor.of(translator), lines, SAMPLES)
+    samples = sampled_candidates(predictor, lines, SAMPLES)
     for line, found in zip(lines, samples, strict=True):
         np.testing.assert_allclose(found.weights.sum(), 1.0)
         texts = tf.constant(found.texts)
@@ -116,9 +127,8 @@ def test_samples_depend_on_their_seed_and_sentence_alone(loaded, lines):
     [MinimumBayesRisk(), MinimumBayesRisk(utility="bleu"), SAMPLES],
     ids=["chrf", "bleu", "samples"],
 )
-def test_minimum_bayes_risk(loaded, lines, choice):
+def test_minimum_bayes_risk(predictor, lines, choice):
     """The translations are candidates, with falling expected utilities; blank lines are empty."""
-    predictor = ModelPredictor.of_model(*loaded, beam_size=5)
     reranker = Reranker(predictor, choice, {"beam_size": 5}, num_best=3)
     given = [*lines[:2], b"", b"  ", *lines[2:]]
     found = reranker.translate_batch(given)
@@ -138,8 +148,7 @@ def test_minimum_bayes_risk(loaded, lines, choice):
 
 
 @pytest.mark.slow
-def test_arguments(loaded):
-    predictor = ModelPredictor.of_model(*loaded)
+def test_arguments(predictor):
     with pytest.raises(ValueError, match=r"between 1 and the number of candidates, 4.*num_best=5"):
         Reranker(predictor, MinimumBayesRisk(), {"beam_size": 4}, num_best=5)
     reranker = Reranker(predictor, SAMPLES, {"beam_size": 1}, num_best=12)
@@ -171,10 +180,8 @@ def test_scores_of_other_models(loaded, reverse, language, lines):
 
 
 @pytest.mark.slow
-def test_noisy_channel(loaded, reverse, language, lines):
+def test_noisy_channel(translator, predictor, reverse, language, lines):
     models = dict(reverse=TrainedModels((reverse,)), language_model=language)
-    plain = Translator(*loaded, beam_size=5, num_best=5)
-    predictor = ModelPredictor.of(plain)
 
     def translate(reverse_weight, language_model_weight):
         channel = NoisyChannel(
@@ -183,7 +190,7 @@ def test_noisy_channel(loaded, reverse, language, lines):
         return Reranker(predictor, channel, {"beam_size": 5}, num_best=5).translate_batch(lines)
 
     # Without weights, everything is that of the search.
-    for own, expected in zip(translate(0.0, 0.0), plain.translate_batch(lines), strict=True):
+    for own, expected in zip(translate(0.0, 0.0), translator.translate_batch(lines), strict=True):
         assert [x.text for x in own] == list(dict.fromkeys(x.text for x in expected))
         np.testing.assert_allclose(own[0].score, expected[0].score, rtol=1e-4)
     candidates = list(beam_candidates(predictor, lines, DEFAULT_SEARCH | {"beam_size": 5}))

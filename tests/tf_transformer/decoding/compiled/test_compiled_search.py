@@ -12,7 +12,7 @@ SIZES = dict(
     source_vocab_size=40,
     target_vocab_size=50,
     num_encoder_layers=1,
-    num_decoder_layers=2,
+    num_decoder_layers=1,
     d_model=16,
     d_ff=24,
     num_heads=4,
@@ -28,6 +28,7 @@ VARIANTS = {
         positions="learned", embedding_norm=True, tied_embeddings="none", activation="swiglu"
     ),
     "shapes": dict(
+        num_decoder_layers=2,
         decoder=dict(d_ff=40, num_heads=2, head_dim=5),
         layer_history=True,
         norm_position="pre",
@@ -123,7 +124,7 @@ OPTIONS = {
 
 @pytest.fixture(scope="module")
 def searches():
-    return make_searches(make_model(num_decoder_layers=1), shapes=[(1, 8), (3, 8)], beam_size=3)
+    return make_searches(make_model(), shapes=[(1, 8), (3, 8)], beam_size=3)
 
 
 @pytest.mark.slow
@@ -193,7 +194,7 @@ def marker(shape):
 
 @pytest.mark.slow
 def test_shapes_are_checked():
-    model = make_model(num_encoder_layers=1, num_decoder_layers=1)
+    model = make_model()
     for shape in ((0, 8), (1, 1), (1, 31), (1,), (1.5, 8), 5):
         with pytest.raises(ValueError, match="`compiled_shapes` must be pairs of"):
             TranslationSearch(model, compiled_shapes=[shape])

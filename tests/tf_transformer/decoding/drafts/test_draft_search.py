@@ -19,12 +19,12 @@ from tf_transformer.quantization.tiled_matmul import arrange_weights
 from tf_transformer.shortlists.table import ShortlistTable
 from tf_transformer.text.special_ids import END_ID, NUM_SPECIAL
 
-VOCAB, NUM_ROWS = 12, 24
+VOCAB, NUM_ROWS, EMPTY = 12, 24, 4  # of the rows, one has no tokens
 KINDS = {
     "post-norm": {},
     "pre-norm, learned positions": dict(norm_position="pre", positions="learned"),
     "relative positions": dict(relative_positions="keys", positions="none"),
-    "ssru": dict(decoder_autoregression="ssru"),
+    "ssru": dict(decoder_autoregression="ssru", num_decoder_layers=2),
     "untied, tags": dict(tied_embeddings="none", language_tags="source_and_target"),
 }
 
@@ -33,18 +33,18 @@ KINDS = {
 def make_model(kind, dtype="float32"):
     """A model that is random and decided, of which the drafts are sometimes right."""
     keras.utils.set_random_seed(3)
-    config = TransformerConfig(
+    sizes = dict(
         source_vocab_size=VOCAB,
         target_vocab_size=VOCAB,
         num_encoder_layers=1,
-        num_decoder_layers=2,
+        num_decoder_layers=1,
         d_model=16,
         d_ff=32,
         num_heads=2,
         max_length=40,
         draft_heads=3,
-        **KINDS[kind],
     )
+    config = TransformerConfig(**(sizes | KINDS[kind]))
     model = Transformer(config, dtype="float32" if dtype == "int8" else dtype)
     rng = np.random.default_rng(0)
     for weight in model.weights:
@@ -58,6 +58,7 @@ def make_model(kind, dtype="float32"):
 def sources(num_rows=NUM_ROWS):
     rng = np.random.default_rng(1)
     lengths = rng.integers(2, 10, num_rows)
+    lengths[EMPTY : EMPTY + 1] = 0
     return [list(rng.integers(NUM_SPECIAL, VOCAB, length)) for length in lengths]
 
 
@@ -128,11 +129,12 @@ def check_equal(found, expected, tolerance=1e-4):
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("kind", KINDS)
 def test_outputs_are_those_of_greedy_search(kind, size, given):
-    """Without options and prefixes, and with both."""
+    """Without options and prefixes, and with both; nothing for a sentence that is empty."""
     search = TranslationSearch(make_model(kind), beam_size=1)
     expected = greedy_outputs(kind, given)
     check_equal(search_in_parts(search, size, given, given), expected)
     assert len({len(ids) for ids in expected[0]}) > 3  # outputs of several lengths
+    assert (expected[0][EMPTY], expected[1][EMPTY]) == ([], 0)
 
 
 @pytest.mark.slow
@@ -144,27 +146,26 @@ def test_compiled_for_one_sentence(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.representatives("plain")
-@pytest.mark.parametrize("shapes", [(), [(1, 12)]], ids=["plain", "xla"])
-def test_of_the_candidates_of_a_shortlist(shapes):
-    by_source = [[4 + (piece + i) % 8 for i in range(4)] for piece in range(VOCAB)]
-    table = ShortlistTable.from_lists(range(NUM_SPECIAL), by_source)
-    model = make_model("post-norm")
-    # Alone, since the candidates are those of all sentences that are decoded together.
+@pytest.mark.representatives("int8, shortlist")
+@pytest.mark.parametrize(
+    ("dtype", "has_shortlist", "shapes"),
+    [
+        pytest.param("float32", True, (), id="shortlist"),
+        pytest.param("float32", True, [(1, 12)], id="shortlist, xla"),
+        pytest.param("bfloat16", False, (), id="bfloat16"),
+        pytest.param("int8", False, (), id="int8"),
+        pytest.param("int8", True, (), id="int8, shortlist"),
+    ],
+)
+def test_of_other_dtypes_and_of_candidates(dtype, has_shortlist, shapes):
+    """Sentences alone, since candidates are those of all that are decoded together."""
+    model, table = make_model("post-norm", dtype), None
+    if has_shortlist:
+        by_source = [[4 + (piece + i) % 8 for i in range(4)] for piece in range(VOCAB)]
+        table = ShortlistTable.from_lists(range(NUM_SPECIAL), by_source)
     expected = search_without_drafts(TranslationSearch(model, beam_size=1, shortlist=table), 1)
     search = TranslationSearch(model, beam_size=1, shortlist=table, compiled_shapes=shapes)
-    check_equal(search_in_parts(search, 1), expected)
-
-
-@pytest.mark.slow
-@pytest.mark.representatives("int8")
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"), [("bfloat16", 0.1), ("int8", 1e-4)], ids=["bfloat16", "int8"]
-)
-def test_of_other_dtypes(dtype, tolerance):
-    model = make_model("post-norm", dtype)
-    expected = search_without_drafts(TranslationSearch(model, beam_size=1), 1)
-    check_equal(search_in_parts(TranslationSearch(model, beam_size=1), 1), expected, tolerance)
+    check_equal(search_in_parts(search, 1), expected, 0.1 if dtype == "bfloat16" else 1e-4)
 
 
 @pytest.mark.slow
@@ -269,11 +270,3 @@ def test_what_needs_all_tokens_so_far_is_searched_without_drafts(monkeypatch):
     ids = found.ids.numpy()[0, 0, : int(found.lengths[0, 0])].tolist()
     pairs = list(itertools.pairwise(ids))
     assert len(pairs) == len(set(pairs))
-
-
-@pytest.mark.slow
-def test_empty_sentences():
-    search = TranslationSearch(make_model("post-norm"), beam_size=1)
-    found = search.run(tf.ragged.constant([[], [5, 6]], dtype=tf.int32, ragged_rank=1))
-    assert found.lengths.numpy()[0] == 0 and found.scores.numpy()[0] == 0
-    assert found.lengths.numpy()[1] > 0

@@ -44,7 +44,7 @@ def pack(folder: pathlib.Path, path: pathlib.Path, kind=zipfile.ZIP_DEFLATED, **
 
 
 @pytest.mark.slow
-def test_an_archive_and_its_folders_are_the_same(package, tmp_path):
+def test_an_archive_and_its_folders_are_the_same(untranslated, package, tmp_path):
     pack(package / "en_de", tmp_path / "a.argosmodel")
     inputs = [tmp_path / "a.argosmodel", package / "en_de", package / "en_de" / "model"]
     found = []
@@ -57,7 +57,7 @@ def test_an_archive_and_its_folders_are_the_same(package, tmp_path):
 
 
 @pytest.mark.slow
-def test_nothing_else_is_unpacked(package, tmp_path, monkeypatch):
+def test_nothing_else_is_unpacked(untranslated, package, tmp_path, monkeypatch):
     """Not what is outside of the folder, however it is named."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     evil = {"..__..__evil": b"x", "en_de__model__..__..__evil": b"x", "__evil": b"x"}

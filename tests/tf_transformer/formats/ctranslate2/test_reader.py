@@ -60,6 +60,7 @@ def folder(both, tmp_path):
     return shutil.copytree(both / "theirs", tmp_path / "theirs")
 
 
+@pytest.mark.usefixtures("untranslated")
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_what_was_written_comes_back(case, tmp_path):
@@ -78,6 +79,7 @@ def test_what_was_written_comes_back(case, tmp_path):
         np.testing.assert_array_equal(found[name], array, err_msg=name)
 
 
+@pytest.mark.usefixtures("untranslated")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "tolerance"), [("float16", 1e-3), ("bfloat16", 1e-2), ("int8", 1e-2), ("int16", 1e-3)]
@@ -98,7 +100,7 @@ def test_types_of_weights(kind, tolerance, both, tmp_path):
 
 
 @pytest.mark.slow
-def test_vocabularies_as_text(folder, both, tmp_path):
+def test_vocabularies_as_text(untranslated, folder, both, tmp_path):
     """As older versions write them."""
     pieces = json.loads((folder / "shared_vocabulary.json").read_text(encoding="utf-8"))
     (folder / "shared_vocabulary.json").unlink()

@@ -31,6 +31,7 @@ def commands():
             yield command.partition("  #")[0], text.removeprefix("echo ").strip('"')
 
 
+@pytest.mark.exhaustive  # tests/test_docs.py parses the commands, and others here run each
 @pytest.mark.slow
 def test_the_page(unverified, hub, tmp_path, monkeypatch, capfd):
     hub.repositories[NAME] = hub.repositories["owner/opus-mt"]

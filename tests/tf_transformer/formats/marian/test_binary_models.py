@@ -154,6 +154,7 @@ def test_a_config_without_models_is_refused(tmp_path):
     assert read_descriptions(theirs) == []
 
 
+@pytest.mark.representatives("True")
 @pytest.mark.slow
 @pytest.mark.parametrize("joint", [True, False])
 def test_firefox_to_translations(joint, tmp_path, capsys):
@@ -183,7 +184,7 @@ def test_firefox_to_translations(joint, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_compressed_files(tmp_path):
+def test_compressed_files(untranslated, tmp_path):
     """As in Firefox's repository: all, or some of them; and the model by its own path."""
     write_firefox(tmp_path / "plain")
     import_model(tmp_path / "plain", tmp_path / "expected")

@@ -104,7 +104,7 @@ def test_back(folder):
 @pytest.mark.representatives("student")
 @pytest.mark.slow
 @parameters(["student", "untied"])
-def test_what_came_from_marian_is_equal(folder, tmp_path):
+def test_what_came_from_marian_is_equal(untranslated, folder, tmp_path):
     """Files byte by byte: those of Marian's format, and those of the model directory."""
     import_model(folder / "theirs" / "model.npz", tmp_path / "ours")
     convert_model(tmp_path / "ours", "marian", tmp_path / "theirs")
@@ -148,7 +148,7 @@ def test_other_forms_of_the_file(tmp_path):
 
 
 @pytest.mark.slow
-def test_vocabularies_that_are_renumbered(tmp_path):
+def test_vocabularies_that_are_renumbered(untranslated, tmp_path):
     """As of OPUS-MT: YAML vocabularies, and SentencePiece models for the pieces."""
     models = train_vocabularies(False)
     pieces = [
@@ -173,7 +173,7 @@ def test_vocabularies_that_are_renumbered(tmp_path):
 
 
 @pytest.mark.slow
-def test_commands(tmp_path, capsys):
+def test_commands(untranslated, tmp_path, capsys):
     write_random_model(tmp_path / "ours", train_vocabularies(True), **HELD)
     words = ["convert", "--model-dir", str(tmp_path / "ours"), "--to", "marian"]
     assert main([*words, "--output", str(tmp_path / "theirs")]) == 0

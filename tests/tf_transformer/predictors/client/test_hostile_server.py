@@ -104,19 +104,19 @@ class TestDeadline:
     @pytest.mark.parametrize("signatures", [SIGNATURES, None], ids=["prediction", "metadata"])
     @pytest.mark.parametrize("start", SLOW_PARTS.values(), ids=SLOW_PARTS)
     def test_a_byte_now_and_then(self, start, signatures):
-        server = serve_bytes(lambda _: [start, *[b"0"] * 60], pause=0.1)
+        server = serve_bytes(lambda _: [start, *[b"0"] * 60], pause=0.05)
         fails(
             server,
             signatures=signatures,
-            deadline=0.5,
+            deadline=0.25,
             kind=TimeoutError,
-            match="not respond within 0.5 seconds: raise",
+            match="not respond within 0.25 seconds: raise",
         )
 
     @pytest.mark.slow
     def test_a_response_to_come_now_and_then(self):
-        server = serve_bytes(lambda _: [b"HTTP/1.1 100 Continue\r\n\r\n"] * 60, pause=0.1)
-        with connected(server, deadline=0.5) as client, pytest.raises(TimeoutError):
+        server = serve_bytes(lambda _: [b"HTTP/1.1 100 Continue\r\n\r\n"] * 60, pause=0.05)
+        with connected(server, deadline=0.25) as client, pytest.raises(TimeoutError):
             translate(client)
 
     @pytest.mark.slow
@@ -127,12 +127,12 @@ class TestDeadline:
             [bytes([byte]) for byte in settings_frame * 7],
             [settings_frame, settings_frame[:3] + b"\4\1\0\0\0\0", *[settings_frame] * 60],
         ):
-            server = serve_bytes(lambda _, pieces=pieces: pieces, pause=0.1)
+            server = serve_bytes(lambda _, pieces=pieces: pieces, pause=0.05)
             fails(
                 server,
                 "grpc",
                 signatures,
-                deadline=0.5,
+                deadline=0.25,
                 kind=TimeoutError,
                 match="did not respond within",
             )
@@ -141,7 +141,7 @@ class TestDeadline:
     def test_a_server_that_reads_nothing(self):
         with (
             socket.create_server(("127.0.0.1", 0)) as listener,
-            Client(f"127.0.0.1:{listener.getsockname()[1]}", deadline=0.5) as client,
+            Client(f"127.0.0.1:{listener.getsockname()[1]}", deadline=0.25) as client,
             pytest.raises(TimeoutError, match="did not respond within"),
         ):
             client.signatures = SIGNATURES
