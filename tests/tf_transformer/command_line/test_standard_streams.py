@@ -19,6 +19,7 @@ from tf_transformer.__main__ import main
 COMMAND = f"{sys.executable} -m tf_transformer"
 # What does no harm where there is nothing to read.
 ELSEWHERE = "translate --server localhost:1"
+EXHAUSTIVE = pytest.mark.exhaustive
 
 
 def run(command, redirection=""):
@@ -34,10 +35,17 @@ def run(command, redirection=""):
     [
         (ELSEWHERE, "</dev/null >&-", "standard output is closed"),
         (ELSEWHERE, "<&-", "standard input is closed"),
-        (ELSEWHERE, "<&- >&-", "standard input is closed"),
-        ("complete --model-dir none", "</dev/null >&-", "standard output is closed"),
-        ("complete --model-dir none", "<&-", "standard input is closed"),
-        ("runs /dev/fd", ">&-", "standard output is closed"),
+        pytest.param(ELSEWHERE, "<&- >&-", "standard input is closed", marks=EXHAUSTIVE),
+        pytest.param(
+            "complete --model-dir none",
+            "</dev/null >&-",
+            "standard output is closed",
+            marks=EXHAUSTIVE,
+        ),
+        pytest.param(
+            "complete --model-dir none", "<&-", "standard input is closed", marks=EXHAUSTIVE
+        ),
+        pytest.param("runs /dev/fd", ">&-", "standard output is closed", marks=EXHAUSTIVE),
         ("evaluate --model-dir none --reference none", ">&-", "standard output is closed"),
         ("--help", ">/dev/full", "standard output: no space left on device"),
         ("runs /dev/fd", ">/dev/full", "standard output: no space left on device"),

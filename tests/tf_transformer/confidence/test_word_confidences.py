@@ -17,7 +17,7 @@ TARGETS = ["Peter kaufte 3 Lampen.", "nichts", "", "", "zwei  Wochen"]
 
 @pytest.fixture(scope="module")
 def translator(talkative):
-    return Translator.load(talkative, beam_size=2)
+    return Translator.load(talkative, beam_size=1)
 
 
 def test_words_and_their_probabilities(translator):

@@ -10,6 +10,7 @@ from tests.tf_transformer.storage.test_model_dir import (
     make_config,
     make_model,
 )
+from tf_transformer import TransformerConfig
 from tf_transformer.hub import (
     TransformerBackbone,
     TransformerSeq2SeqLM,
@@ -49,10 +50,21 @@ def make_backbone(seed: int = 0, **settings) -> TransformerBackbone:
     config = make_config(**settings)
     backbone = TransformerBackbone(**dataclasses.asdict(config), dtype="float32")
     for weight, value in zip(
-        backbone.transformer.weights, make_model(config, seed).weights, strict=True
+        backbone.transformer.weights, random_values(config, seed), strict=True
     ):
         weight.assign(value)
     return backbone
+
+
+_VALUES: dict[tuple[str, int], list[np.ndarray]] = {}  # of `random_values`
+
+
+def random_values(config: TransformerConfig, seed: int) -> list[np.ndarray]:
+    """The weights of `make_model`, which is called once for each configuration."""
+    key = repr(config), seed
+    if key not in _VALUES:
+        _VALUES[key] = make_model(config, seed).get_weights()
+    return _VALUES[key]
 
 
 def make_task(seed: int = 0, **settings) -> TransformerSeq2SeqLM:

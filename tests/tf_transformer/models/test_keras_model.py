@@ -39,6 +39,7 @@ CONFIGS = {
     "two widths": TWO_SIDES | dict(encoder=dict(d_model=12)),
     "language model": SMALL | dict(decoder_only=True),
 }
+THREE_CONFIGS = pytest.mark.representatives("nothing tied", "every switch", "language model")
 INPUTS = {
     "source": np.array([[5, 6, 7, 3], [9, 4, 0, 0]], "int32"),
     "target": np.array([[2, 4, 9, 12, 6], [2, 11, 5, 0, 0]], "int32"),
@@ -105,6 +106,7 @@ def wide_terminal(monkeypatch):
 
 
 @pytest.mark.slow
+@THREE_CONFIGS
 @pytest.mark.parametrize("name", CONFIGS)
 def test_summary_has_every_shape(name):
     rows, _ = summary_rows(make_model(name), expand_nested=True)
@@ -141,6 +143,7 @@ def test_summary_in_the_order_of_a_batch():
     assert [layer.name for layer in model.layers][:2] == ["decoder", "target_embedding"]
 
 
+@THREE_CONFIGS
 @pytest.mark.parametrize("name", CONFIGS)
 def test_summary_counts_each_parameter_once(name):
     """The rows of the model's own layers add up to the total, a tied matrix among them once."""
@@ -151,6 +154,7 @@ def test_summary_counts_each_parameter_once(name):
 
 
 @pytest.mark.slow
+@THREE_CONFIGS
 @pytest.mark.parametrize("name", CONFIGS)
 def test_shapes_are_those_of_the_call(name):
     """What model, embedding and decoder say of themselves is what they compute."""

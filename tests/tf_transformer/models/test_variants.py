@@ -166,7 +166,7 @@ def name_of(settings):
     return ",".join(f"{value}" for value in settings.values())
 
 
-@pytest.mark.representatives(every=10)
+@pytest.mark.representatives(every=15)
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", COMBINATIONS, ids=name_of)
 def test_variant(settings, rng, tmp_path):

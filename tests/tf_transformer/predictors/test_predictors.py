@@ -63,7 +63,9 @@ def all_predictors(parts, saved_model, functions, names=None):
 
 @pytest.fixture(scope="module")
 def predictors(parts, exported, loaded):
-    with all_predictors(parts, SavedModelPredictor(exported), loaded, NAMES) as found:
+    with all_predictors(
+        parts, saved_model_predictor(exported / "1", loaded), loaded, NAMES
+    ) as found:
         yield found
 
 
