@@ -15,6 +15,8 @@ from tf_transformer.storage.files import replacing
 from tf_transformer.storage.model_dir import load_for_decoding
 from tf_transformer.text.text_file import TextFile
 
+EXHAUSTIVE = pytest.mark.exhaustive
+
 
 @pytest.fixture(scope="module")
 def calibration(corpus):
@@ -73,7 +75,8 @@ def test_scores_of_another_calibration_are_not_in_the_card(
     assert "scores" not in card
 
 
-@pytest.mark.parametrize("command", ["evaluate", "export"])
+# tests/test_light_checks.py has some of them for `export`, too.
+@pytest.mark.parametrize("command", ["evaluate", pytest.param("export", marks=EXHAUSTIVE)])
 @pytest.mark.parametrize(
     ("options", "message"),
     [

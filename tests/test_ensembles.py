@@ -90,7 +90,7 @@ def test_evaluate(corpus, talkative, second, tmp_path):
     assert 1 < scores["perplexity"] < 400
 
 
-@pytest.mark.representatives("int8")
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
@@ -101,9 +101,19 @@ def test_evaluate(corpus, talkative, second, tmp_path):
     ],
     ids=["all signatures", "int8", "xla"],
 )
-def test_export(talkative, second, sentences, tmp_path, options):
+def test_verified_export(talkative, second, sentences, tmp_path, options):
     """`export` compares each signature with the ensemble, in a process of its own."""
-    output = tmp_path / "served"
+    check_export(talkative, second, sentences, tmp_path / "served", options)
+
+
+@pytest.mark.slow
+def test_export(unverified, talkative, second, sentences, tmp_path):
+    options = ["--signatures", "serving_default", "--dtype", "int8"]
+    check_export(talkative, second, sentences, tmp_path / "served", options)
+
+
+def check_export(talkative, second, sentences, output, options):
+    """Exports the ensemble, and compares its answers and its card."""
     command = ["export", *directories(talkative, second), "--output", str(output)]
     assert main([*command, "--beam-size", "1", *options]) == 0
     served = tf.saved_model.load(output / "1")

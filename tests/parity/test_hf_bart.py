@@ -32,6 +32,7 @@ HOSTILE = [
     *("'s", "'re", "'ll", "  ", "   ", "<", ">"),
 ]
 LENGTH = 24
+NUM_TRANSLATED = 300
 
 
 class Both:
@@ -109,7 +110,7 @@ def both(request, tmp_path_factory, lines):
     return Both(tmp_path_factory.mktemp("hf"), lines, request.param)
 
 
-@pytest.mark.representatives("mbart", "mbart_cc25", "pegasus", "bart")
+@pytest.mark.representatives("mbart_cc25", "pegasus", "bart")
 def test_ids(both, lines):
     """Of 1,000 sentences and odd ones; of BART, whose text has many kinds of parts, of hostile."""
     texts = [*lines[0], *ODD]
@@ -148,7 +149,7 @@ def test_parts_of_all_characters(before):
     print(f"{len(differ)} characters differ")
 
 
-@pytest.mark.representatives("mbart", "mbart_cc25_saved", "pegasus", "bart_saved")
+@pytest.mark.representatives("mbart", "mbart_cc25", "pegasus", "bart_saved")
 def test_logits(both, lines):
     num_tags = both.model.config.num_target_tags
     tagged = both.tokenizer.tokenize([both.tags + text for text in lines[0][:16]])
@@ -190,14 +191,14 @@ def texts_of(both, outputs):
     return [text.decode() for text in both.target_tokenizer.detokenize(ids).numpy()]
 
 
-@pytest.mark.representatives("pegasus", "bart", "mbart_cc25")
+@pytest.mark.representatives("pegasus", "mbart_cc25")
 def test_greedy_translations(both, lines):
     ours = Translator(
         both.model, both.tokenizer, both.target_tokenizer, beam_size=1,
         max_length_factor=0.0, max_length_constant=LENGTH,
-    )([both.tags + text for text in lines[0]])  # fmt: skip
+    )([both.tags + text for text in lines[0][:NUM_TRANSLATED]])  # fmt: skip
     theirs = []
-    for first in range(0, len(lines[0]), 100):
+    for first in range(0, NUM_TRANSLATED, 100):
         length = LENGTH + len(both.start) - 1
         texts = lines[0][first : first + 100]
         theirs += texts_of(both, generate(both, texts, num_beams=1, max_new_tokens=length))
@@ -255,7 +256,7 @@ def check_written_tokenizer(both, written, texts, folder):
     assert found == [[*ids[1:], END_ID] for ids in both.tokenizer.encode(texts)]
 
 
-@pytest.mark.representatives("mbart", "mbart_cc25", "bart")
+@pytest.mark.representatives("mbart", "bart")
 def test_round_trip(both, lines, tmp_path):
     """Through the format of `convert`, whose folders Transformers reads with other files."""
     source = tmp_path / "source"

@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.parity, pytest.mark.slow]
 
 ODD = ["Zoë's  naïve café\u2026 \u00bd", "\u0928\u092e\u0938\u094d\u0924\u0947", "x", "3,141.59 %"]
 LENGTH = 24
+NUM_TRANSLATED = 300
 TAGS = ">>hin_Deva<< >>eng_Latn<< "
 # As the models of 200 million weights, of 1 billion, and of 320 million are published.
 KINDS = {
@@ -105,9 +106,9 @@ def test_greedy_translations(both, lines):
     ours = Translator(
         both.model, *both.tokenizers, beam_size=1, max_length_factor=0.0,
         max_length_constant=LENGTH,
-    )([TAGS + text for text in lines[0]])  # fmt: skip
+    )([TAGS + text for text in lines[0][:NUM_TRANSLATED]])  # fmt: skip
     theirs = []
-    for start in range(0, len(lines[0]), 100):
+    for start in range(0, NUM_TRANSLATED, 100):
         ids = [both.source(x, "eng_Latn", "hin_Deva") for x in lines[0][start : start + 100]]
         width = max(map(len, ids))
         batch = torch.tensor([[1] * (width - len(row)) + row for row in ids])  # padded left

@@ -26,6 +26,7 @@ ODD = [
     "ALL CAPS 3,141.59 & <b>markup</b> e\u0301",
 ]
 LENGTH = 24
+NUM_TRANSLATED = 300
 LANGUAGES = {
     "m2m100": ("en", "de"),
     "nllb": ("eng_Latn", "deu_Latn"),
@@ -133,7 +134,7 @@ def translate(both, texts, **options):
 
 @pytest.mark.representatives("nllb")
 def test_greedy_translations(both, lines):
-    ours, theirs = translate(both, lines[0], beam_size=1)
+    ours, theirs = translate(both, lines[0][:NUM_TRANSLATED], beam_size=1)
     assert len(set(theirs)) > 5
     different = [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]]
     assert not different, (len(different), different[:3])

@@ -50,7 +50,7 @@ class Both:
         self.folder = folder / "ours"
         self.model, self.source, self.target = load_model(folder / "ours")
         self.tagged = f"{options.get('tags', TAGS)[0]} " if options.get("tags", TAGS) else ""
-        self.num_translated = 1000 if not options else 100
+        self.num_translated = 300 if not options else 100
         separate = options.get("separate", False)
         encoder = self.theirs.encoder
         self.source_rows = self.rows(self.source, encoder)
@@ -122,7 +122,7 @@ def test_logits(both, lines):
 
 @pytest.mark.representatives("joint", "unequal sides")
 def test_greedy_translations(both, lines):
-    """Of 1,000 sentences with a model of the most common kind, of fewer with others."""
+    """Of 300 sentences with a model of the most common kind, of fewer with others."""
     texts = [both.tagged + text for text in lines[0][: both.num_translated]]
     translator = Translator(
         both.model, both.source, both.target, beam_size=1,

@@ -32,6 +32,7 @@ ODD = [
     "fill in <extra_id_0> and <extra_id_1>, then",
 ]
 LENGTH = 24
+NUM_TRANSLATED = 300
 
 
 class Both:
@@ -147,9 +148,9 @@ def test_greedy_translations(both, lines):
     ours = Translator(
         both.model, both.tokenizer, both.tokenizer, beam_size=1,
         max_length_factor=0.0, max_length_constant=LENGTH,
-    )([both.prefix + text for text in lines[0]])  # fmt: skip
+    )([both.prefix + text for text in lines[0][:NUM_TRANSLATED]])  # fmt: skip
     theirs = []
-    for first in range(0, len(lines[0]), 100):
+    for first in range(0, NUM_TRANSLATED, 100):
         texts = lines[0][first : first + 100]
         theirs += texts_of(both, generate(both, texts, num_beams=1, max_new_tokens=LENGTH))
     assert len(set(theirs)) > 5
@@ -198,7 +199,7 @@ def test_beam_search(both, lines):
     assert sum(best.text != text for (best, *_), text, _ in ended) <= 2
 
 
-@pytest.mark.parametrize("both", ["flan"], indirect=True)
+@pytest.mark.parametrize("both", ["t5"], indirect=True)
 def test_shards_in_half_precision(both, tmp_path):
     folder = shutil.copytree(both.folder / "theirs", tmp_path / "theirs")
     (folder / "model.safetensors").unlink()

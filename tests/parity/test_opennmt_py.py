@@ -120,10 +120,7 @@ class Both:
 
 @pytest.fixture(scope="module", params=CASES)
 def both(request, tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param not in TRANSLATED:  # the check takes some seconds
-            patch.setattr("tf_transformer.formats.import_model._check_translations", print)
-        yield Both(tmp_path_factory.mktemp("opennmt"), *CASES[request.param])
+    return Both(tmp_path_factory.mktemp("opennmt"), *CASES[request.param])
 
 
 @pytest.mark.representatives("version 3, words", "SentencePiece, biases, gelu")
