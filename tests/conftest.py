@@ -345,6 +345,28 @@ def models_built_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def untraced_training() -> Iterator[None]:
+    """Lets trainings of up to 10 steps in this process run without graphs: tracing takes longer.
+
+    For modules that are not about the training step itself.
+    """
+    from training import trainer
+
+    def build_untraced(config, *sizes, **options):
+        model = build_model(config, *sizes, **options)
+        is_short = config.optimization.steps <= 10
+        if model.run_eagerly != is_short:  # of a model that is shared
+            model.run_eagerly = is_short
+            model.train_function = model.test_function = None
+        return model
+
+    build_model = trainer.build_model
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trainer, "build_model", build_untraced)
+        yield
+
+
 @pytest.fixture
 def unverified(monkeypatch) -> None:
     """Spares the export of models its comparison, where something else is under test."""

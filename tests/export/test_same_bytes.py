@@ -79,7 +79,7 @@ def places(talkative, exported, loaded):
 
 
 @pytest.mark.slow
-@pytest.mark.representatives(*("documents with terms", "page with terms", "Bayes risk of samples"))
+@pytest.mark.representatives("documents", "page with terms", "Bayes risk of samples")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_same_bytes(places, command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

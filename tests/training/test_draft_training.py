@@ -18,8 +18,11 @@ from training.early_checks import check_draft_heads
 from training.fine_tuning import config_like
 from training.step import TrainableDraftHeads, labels_of_heads
 
+pytestmark = pytest.mark.usefixtures("untraced_training")
+
 SETTINGS = [
-    "optimization.checkpoint_every=8",
+    "data.batch_tokens=512",
+    "optimization.checkpoint_every=4",
     "optimization.warmup_steps=100",
     "optimization.learning_rate_factor=0.3",
     "validation.translate_every=0",
@@ -41,7 +44,7 @@ def arrays(model_dir):
 def with_heads(corpus, trained, tmp_path_factory):
     model_dir = tmp_path_factory.mktemp("draft") / "model"
     command = ["train", *corpus.options, "--init-from", str(trained), "--model-dir", str(model_dir)]
-    assert main([*command, "--draft-heads", "2", "--steps", "16", "--set", *SETTINGS]) == 0
+    assert main([*command, "--draft-heads", "2", "--steps", "8", "--set", *SETTINGS]) == 0
     return model_dir
 
 
@@ -73,7 +76,7 @@ def test_a_model_with_heads_as_the_start(corpus, with_heads, tmp_path):
     model_dir = tmp_path / "model"
     command = ["train", *corpus.options, "--init-from", str(with_heads)]
     command += ["--model-dir", str(model_dir), "--steps", "1", "--draft-heads", "1"]
-    command += ["--set", "validation.translate_every=0"]
+    command += ["--set", *SETTINGS]
     assert main(command) == 0
     assert read_config(model_dir).draft_heads == 1
     found, former = arrays(model_dir), arrays(with_heads)

@@ -24,7 +24,7 @@ from training.run import Start
 from training.settings import config_to_dict
 from training.trainer import train
 
-pytestmark = pytest.mark.usefixtures("models_built_once")
+pytestmark = pytest.mark.usefixtures("models_built_once", "untraced_training")
 
 
 @pytest.fixture(scope="module")

@@ -107,6 +107,7 @@ def matches(name, pattern):
     return not rest
 
 
+@pytest.mark.representatives("patterns0")
 @pytest.mark.slow
 @pytest.mark.parametrize("patterns", [["encoder/*", "*embedding*"], ["*embedding*"]])
 def test_no_gradient_is_computed(patterns):

@@ -14,17 +14,26 @@ from tf_transformer.__main__ import main
 from tf_transformer.storage.model_dir import load_model, read_config
 from tf_transformer.text.text_file import TextFile
 from training.data.augmentation import augment
+from training.fine_tuning import config_like
+from training.run import Start
 from training.trainer import train
 
 STEPS = dict(optimization__steps=300, optimization__checkpoint_every=300)
 
 
+def go_on(talkative, model_dir, texts):
+    """Two steps of `talkative`; with guided alignment, if the texts have alignments."""
+    optimization = {"steps": 2, "checkpoint_every": 2, "alignment_weight": 0.3}
+    given = {"optimization": optimization, "data": {"batch_tokens": 512}}
+    given |= {"validation": {"translate_every": 0}}
+    start = Start(talkative)
+    return train(config_like(talkative, given), model_dir=model_dir, start=start, **texts)
+
+
 @pytest.fixture(scope="module")
-def guided(corpus, tmp_path_factory):
-    """The model `talkative`, with guided alignment."""
+def guided(untraced_training, talkative, corpus, tmp_path_factory):
     model_dir = tmp_path_factory.mktemp("guided") / "model"
-    config = small_config(**STEPS, optimization__alignment_weight=0.3)
-    train(config, model_dir=model_dir, **corpus.guided)
+    go_on(talkative, model_dir, corpus.guided)
     return model_dir
 
 
@@ -39,20 +48,24 @@ def validation_loss(model_dir):
     return json.loads((model_dir / "validation_scores.json").read_text())["scores"][-1]["loss"]
 
 
+@pytest.mark.exhaustive  # test_train_step.py has the gradients of its loss
 @pytest.mark.slow
-def test_guided_alignment_is_learned(guided, talkative, corpus, tmp_path, capsys):
+def test_guided_alignment_is_learned(talkative, corpus, tmp_path, capsys):
     """The same model and steps, with and without: fewer errors, and no worse translations."""
+    guided = tmp_path / "guided"
+    config = small_config(**STEPS, optimization__alignment_weight=0.3)
+    train(config, model_dir=guided, **corpus.guided)
     without = error_rate(talkative, corpus, tmp_path / "without", capsys)
     with_it = error_rate(guided, corpus, tmp_path / "with", capsys)
     assert with_it < 0.75 * without  # 0.53 was measured
     assert validation_loss(guided) < 1.03 * validation_loss(talkative)
-    assert read_config(talkative).alignment_head is None
-    assert read_config(guided).alignment_head == 0
 
 
 @pytest.mark.slow
-def test_the_served_signature_uses_the_head(unverified, guided, corpus, tmp_path):
+def test_the_served_signature_uses_the_head(unverified, guided, talkative, corpus, tmp_path):
     """The alignment is that of the head."""
+    assert read_config(talkative).alignment_head is None
+    assert read_config(guided).alignment_head == 0
     folder = tmp_path / "served"
     command = ["export", "--model-dir", str(guided), "--output", str(folder)]
     assert main([*command, "--signatures", "align"]) == 0
@@ -92,17 +105,14 @@ def test_resumed_run_is_the_uninterrupted_one(corpus, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_without_its_alignments_is_refused(guided, corpus, tmp_path):
+def test_a_run_without_its_alignments_is_refused(guided, talkative, corpus, tmp_path):
     """And with others."""
-    config = small_config(**STEPS, optimization__alignment_weight=0.3)
     with pytest.raises(ValueError, match=r"alignment_head=0 \(--alignments\); received None"):
-        train(config, model_dir=guided, **corpus.arguments)
+        go_on(talkative, guided, corpus.arguments)
     (tmp_path / "others").write_text("\n" * 599 + "0-0\n")
     with pytest.raises(ValueError, match="trained on another corpus"):
-        train(
-            config,
-            model_dir=guided,
-            **corpus.guided | {"corpus": corpus.pair("train", tmp_path / "others")},
+        go_on(
+            talkative, guided, corpus.guided | {"corpus": corpus.pair("train", tmp_path / "others")}
         )
 
 

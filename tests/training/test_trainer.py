@@ -64,7 +64,7 @@ def test_learns_to_copy(tmp_path):
     evaluation, translations = evaluate(
         TrainedModels((tmp_path / "model",)),
         EvaluationTexts(source=test_file, references=[test_file]),
-        SearchSettings(beam_size=4, length_penalty=0.6),
+        SearchSettings(beam_size=1, length_penalty=0.6),
     )
     scores = {name: score.value for name, score in evaluation.scores.items()}
     assert scores["exact"] >= 0.95
@@ -147,10 +147,16 @@ def _validation_losses(model_dir):
 @pytest.mark.slow
 def test_the_average_is_validated_and_becomes_the_model(corpus, tmp_path):
     """Of the smallest model, a language model: an average does not depend on its kind."""
-    config = small_config(optimization__average_decay=0.8, model__decoder_only=True)
+    config = small_config(
+        model__decoder_only=True,
+        optimization__average_decay=0.8,
+        optimization__steps=6,
+        optimization__checkpoint_every=2,
+        optimization__warmup_steps=10,
+    )
     train(config, model_dir=tmp_path, **corpus.target_arguments)
     model = build_model(config, None, 400)
-    assert Checkpoints(tmp_path, model, keep=3, every=10).restore()
+    assert Checkpoints(tmp_path, model, keep=3, every=2).restore()
     variables = model.trainable_variables
     trained = [variable.numpy() for variable in variables]
     pair = corpus.target_arguments["validation"]

@@ -32,7 +32,7 @@ from training.vocabulary_extension import (
     read_pieces,
 )
 
-pytestmark = pytest.mark.usefixtures("models_built_once")
+pytestmark = pytest.mark.usefixtures("models_built_once", "untraced_training")
 
 LINES = [
     "a red horse sleeps under the tree",
@@ -125,6 +125,7 @@ CASES = {
 }
 
 
+@pytest.mark.representatives("all tied", "untied")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_outputs_for_old_text_are_unchanged(tmp_path, name):

@@ -35,6 +35,8 @@ pytestmark = pytest.mark.usefixtures("models_built_once")
 
 WATCHED = {
     "validation__translate_every": 1,
+    "validation__sentences": 10,
+    "validation__beam_size": 1,
     "validation__report_every": 5,
     "validation__keep_best": 2,
     "validation__histograms": True,
@@ -242,7 +244,7 @@ def test_average_of_the_best(watched, tmp_path, capsys):
     assert "--best 9: no more checkpoints than these 3 have a score" in capsys.readouterr().out
 
 
-SERIES = {5: 1.0, 10: 3.0, 15: 2.0, 20: 2.5, 25: 2.0, 30: 4.0, 35: 1.0, 40: 1.0}
+SERIES = {1: 1.0, 2: 3.0, 3: 2.0, 4: 2.5, 5: 2.0, 6: 4.0, 7: 1.0, 8: 1.0}
 
 
 @pytest.mark.slow
@@ -257,8 +259,8 @@ def test_stops_early_and_says_so_again(corpus, tmp_path, monkeypatch):
 
     def run(patience):
         config = small_config(
-            optimization__steps=40,
-            optimization__checkpoint_every=5,
+            optimization__steps=8,
+            optimization__checkpoint_every=1,
             optimization__keep_checkpoints=1,
             validation__translate_every=1,
             validation__patience=patience,
@@ -266,26 +268,27 @@ def test_stops_early_and_says_so_again(corpus, tmp_path, monkeypatch):
         return train(config, model_dir=tmp_path, **corpus.arguments)
 
     result = run(2)
-    assert result.step == 20
-    reason = "BLEU 3 at step 10 was not surpassed in 2 validations since"
+    assert result.step == 4
+    reason = "BLEU 3 at step 2 was not surpassed in 2 validations since"
     assert result.early_stop == reason
     before = weights_of(tmp_path)
     again = run(2)
-    assert (again.step, again.early_stop) == (20, reason)
-    assert judged == [5, 10, 15, 20]
+    assert (again.step, again.early_stop) == (4, reason)
+    assert judged == [1, 2, 3, 4]
     for ours, theirs in zip(before, weights_of(tmp_path), strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    assert (tmp_path / "best_checkpoints" / "step-10.index").exists()
+    assert (tmp_path / "best_checkpoints" / "step-2.index").exists()
     result = run(4)  # with more patience it goes on, finds a better one and comes to its end
-    assert (result.step, result.early_stop) == (40, None)
-    assert {path.stem for path in (tmp_path / "best_checkpoints").glob("*.index")} == {"step-30"}
+    assert (result.step, result.early_stop) == (8, None)
+    assert {path.stem for path in (tmp_path / "best_checkpoints").glob("*.index")} == {"step-6"}
 
 
 @pytest.mark.slow
 def test_language_model_is_judged_by_its_loss(corpus, tmp_path):
     names = {"corpus": "train", "validation": "validation"}
     arguments = {key: TextPair(None, corpus.path(f"{name}.de")) for key, name in names.items()}
-    changes = WATCHED | {"model__decoder_only": True, "optimization__steps": 20}
+    changes = WATCHED | {"model__decoder_only": True, "optimization__steps": 6}
+    changes |= {"optimization__checkpoint_every": 2}
     train(small_config(**changes), model_dir=tmp_path, **arguments)
     records = json.loads((tmp_path / "validation_scores.json").read_text())
     assert records["best_by"] == "loss"

@@ -61,14 +61,14 @@ def test_refuses_a_file_that_knows_no_piece(tokenizer, tmp_path):
 
 
 @pytest.mark.slow
-def test_training_starts_from_them(corpus, tokenizer, tmp_path):
+def test_training_starts_from_them(untraced_training, corpus, tokenizer, tmp_path):
     """Frozen, they are in the trained model as the file has them; other pieces have their own."""
     piece = next(piece for piece in tokenizer.pieces[4:] if piece[0] == "▁" and len(piece) > 2)
     vector = np.linspace(-1, 1, 32).round(3).astype("float32")
     file = write(tmp_path / "v.txt", {piece: vector})
     config = small_config(
-        optimization__steps=3,
-        optimization__checkpoint_every=3,
+        optimization__steps=1,
+        optimization__checkpoint_every=1,
         model__trainable_embeddings=False,
         vocabulary__target_vectors=str(file.path),
     )

@@ -7,6 +7,7 @@ import sys
 import pytest
 import tensorflow as tf
 
+from tests.gpu_kernels import nodes_of
 from training.noise.letter_case import title_case, upper_case
 
 TEXTS = [
@@ -88,6 +89,16 @@ def test_tags_and_addresses_are_untouched(function, word):
     assert text.split("  ") == [f"{word} {'SEE' if function is upper_case else 'See'}", word]
 
 
+@pytest.mark.parametrize("change", [upper_case, title_case])
+def test_no_operation_depends_on_the_locale(change):
+    """As those of TensorFlow for upper and lower case do."""
+    function = tf.function(change).get_concrete_function(tf.TensorSpec([None], tf.string))
+    operations = {node.op for node in nodes_of(function.graph.as_graph_def())}
+    assert "UnicodeDecode" in operations
+    assert not operations & {"StringUpper", "StringLower"}
+
+
+@pytest.mark.exhaustive  # by its operations
 @pytest.mark.slow
 def test_the_locale_of_the_process_has_no_effect():
     """TensorFlow's own op makes "İ" of "i" in a Turkish locale."""

@@ -90,7 +90,7 @@ def test_batches_are_about_those_of_training(prepared):
     text = PreparedText([PreparedFolder(prepared)], config)
     batches = batches_of(corpus, config)
     rows, targets = [], []
-    for _, labels in text.training_batches(1).take(200).as_numpy_iterator():
+    for _, labels in text.training_batches(1).take(100).as_numpy_iterator():
         rows.append(len(labels))
         targets.append((labels != 0).sum())
     assert batches.rows == pytest.approx(np.mean(rows), rel=0.1)
@@ -267,11 +267,12 @@ class ProcessHere:
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_a_measured_plan(prepared, tmp_path, monkeypatch, capsys, num_workers):
     """One worker measures in this process; `test_a_failed_measurement_is_one_line` starts one."""
+    monkeypatch.setattr(measurement, "_WARM_UP", 3)
     if num_workers == 1:
         monkeypatch.setattr(measurement.subprocess, "Popen", ProcessHere)
     model = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_encoder_layers": 1,
              "num_decoder_layers": 1}  # fmt: skip
-    command = ["plan", "--prepared", str(prepared), "--measure", "--measured-steps", "10"]
+    command = ["plan", "--prepared", str(prepared), "--measure", "--measured-steps", "3"]
     command += ["--devices", str(num_workers), "--json", str(tmp_path / "plan"), "--set"]
     command += [f"model.{name}={value}" for name, value in model.items()]
     command += ["data.batch_tokens=500", "data.max_length=60", "optimization.steps=1000"]

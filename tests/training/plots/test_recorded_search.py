@@ -37,6 +37,7 @@ def _score_extensions(translator, source, hypotheses):
     return extended
 
 
+@pytest.mark.representatives("3")
 @pytest.mark.slow
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_every_step_chooses_from_the_best_extensions(model_dir, beam_size):
@@ -74,6 +75,7 @@ def test_every_step_chooses_from_the_best_extensions(model_dir, beam_size):
     }
 
 
+@pytest.mark.representatives("3")
 @pytest.mark.slow
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_what_has_ended_is_what_the_translator_finds(model_dir, beam_size):

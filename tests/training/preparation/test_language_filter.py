@@ -39,7 +39,13 @@ def corpus(tmp_path_factory):
     assert main(command) == 0
     pairs = [pair[::-1] if number in SWAPPED else pair for number, pair in enumerate(PAIRS[:200])]
     source, target = write_pairs(folder, [*pairs, ("42", "42"), ("17 + 4", "= 21")])
+    prepare([source], [target], folder / "plain", *SETTINGS)
     return folder, source, target
+
+
+def vocabulary_of(corpus):
+    """Options that take the vocabulary of a preparation without the filter."""
+    return ["--vocabulary", corpus[0] / "plain", "--set", "data.max_length=60"]
 
 
 def filtered(corpus, output, *extra):
@@ -74,7 +80,7 @@ def test_wrong_languages_are_dropped(corpus, tmp_path, capsys):
 @pytest.mark.slow
 def test_one_side_alone(corpus, tmp_path):
     folder, source, target = corpus
-    words = ["--language-id", folder / "classifier", *SETTINGS]
+    words = ["--language-id", folder / "classifier", *vocabulary_of(corpus)]
     # Both sides are English, so that only a filter of the target finds it.
     found = prepare([source], [source], tmp_path / "a", *words, "--source-language", "en")
     assert found["statistics"]["faults"]["in another language"] == len(SWAPPED)
@@ -94,9 +100,8 @@ def test_the_bytes_do_not_depend_on_the_runner(corpus, tmp_path, inline_beam):
 
 
 @pytest.mark.slow
-def test_without_the_option_nothing_changes(corpus, tmp_path):
-    _, source, target = corpus
-    description = prepare([source], [target], tmp_path / "out", *SETTINGS)
+def test_without_the_option_nothing_changes(corpus):
+    description = json.loads((corpus[0] / "plain" / "prepared.json").read_text())
     assert "language_filter" not in description
     assert "in another language" not in description["statistics"]["faults"]
 
@@ -116,10 +121,10 @@ def test_tags_are_no_text(corpus, tmp_path):
 @pytest.mark.slow
 def test_another_filter_is_another_preparation(corpus, tmp_path, capsys):
     folder, source, target = corpus
-    filtered(corpus, tmp_path / "out")
-    common = ["--source", source, "--target", target, "--output", tmp_path / "out", *SETTINGS]
-    common += ["--shard-pairs", "50"]
+    common = ["--source", source, "--target", target, "--output", tmp_path / "out"]
+    common += [*vocabulary_of(corpus), "--shard-pairs", "50"]
     with_filter = [*common, "--language-id", folder / "classifier", *LANGUAGES]
+    assert main(["prepare", *map(str, with_filter)]) == 0
     capsys.readouterr()
     for words in (common, [*with_filter, "--language-threshold", "0.5"]):
         assert "another filter of languages" in fails(capsys, "prepare", *words)

@@ -281,7 +281,7 @@ def test_first_of_equal_digests(tmp_path, pairs_per_pass):
 def test_counting_agrees_with_reading(tmp_path, monkeypatch, piece):
     monkeypatch.setattr("tf_transformer.text.line_count._CHUNK_BYTES", piece)
     draw = random.Random(piece)
-    for _ in range(200):
+    for _ in range(80):
         text = "".join(draw.choices("ab\r\n\n", k=draw.randrange(30))).encode()
         path, every = tmp_path / "text", draw.choice((1, 2, 3, 5))
         path.write_bytes(text)
@@ -411,14 +411,15 @@ def test_a_source_without_its_tag_is_left_out(tmp_path):
 @pytest.mark.representatives(".gz")
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["", ".zst", ".gz"])
-def test_the_same_files_twice(tmp_path, suffix):
+def test_the_same_files_twice(prepared, tmp_path, suffix):
     files = write_pairs(tmp_path, PAIRS[:200])
+    extra = ["--vocabulary", str(prepared / "out"), "--set", "data.max_length=60"]
+    extra += ["--shard-pairs", "150"]
     compress = {"": bytes, ".zst": zstandard.compress, ".gz": gzip.compress}[suffix]
     for name in files:
         path = pathlib.Path(name)
         pathlib.Path(name + suffix).write_bytes(compress(path.read_bytes()))
     source, target = ([name + suffix] * 2 for name in files)
-    extra = [*SETTINGS, "--shard-pairs", "150"]
     found = prepare(source, target, tmp_path / "all", *extra, "--keep-duplicates")["statistics"]
     assert (found["kept"], found["duplicates"]) == (400, 0)
     assert records_of(tmp_path / "all") == encoded(tmp_path / "all", PAIRS[:200] * 2)
@@ -427,10 +428,11 @@ def test_the_same_files_twice(tmp_path, suffix):
 
 
 @pytest.mark.slow
-def test_a_text_that_changes_while_it_is_read(tmp_path, monkeypatch, capsys):
+def test_a_text_that_changes_while_it_is_read(prepared, tmp_path, monkeypatch, capsys):
     """In place, with lines of the same lengths; brought back, the same command goes on."""
     source, target = write_pairs(tmp_path, PAIRS)
-    extra = [*SETTINGS, "--shard-pairs", "100"]
+    extra = ["--vocabulary", str(prepared / "out"), "--set", "data.max_length=60"]
+    extra += ["--shard-pairs", "100"]
     prepare([source], [target], tmp_path / "whole", *extra)
     text = pathlib.Path(target).read_bytes()
     original = training.preparation.process_runner._read_sides
@@ -536,7 +538,27 @@ def test_what_workers_leave_that_end_late_is_removed(tmp_path, monkeypatch):
     assert not list((tmp_path / "out").glob(".writing-*"))
 
 
-@pytest.mark.representatives("4")
+@pytest.mark.slow
+def test_killed_between_two_shards_it_ends_with_the_same_bytes(tmp_path):
+    pairs = [*PAIRS, *PAIRS[100:300], ("", "x"), *PAIRS[:50]]
+    source, target = write_pairs(tmp_path, pairs)
+    options = [*SETTINGS, "--shard-pairs", "30"]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    prepare([source], [target], whole, *options)
+    command = [sys.executable, "-m", "tf_transformer", "prepare", "--source", source]
+    command += ["--target", target, "--output", str(killed), "--processes", "2", *options]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        while not any(killed.glob("shard-*")):
+            assert process.poll() is None
+            time.sleep(0.001)
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert not (killed / "prepared.json").exists()
+    prepare([source], [target], killed, *options)
+    assert contents(killed) == contents(whole)
+
+
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("attempts", [4, 12])
 def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path, attempts):

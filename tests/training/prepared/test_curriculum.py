@@ -7,7 +7,6 @@ import tensorflow as tf
 from tests.training.prepared.test_prepared_text import (
     DATA,
     collect,
-    directory,  # noqa: F401  a fixture
     equal,
     text_of,
 )
@@ -85,19 +84,12 @@ def test_any_first_step_continues(first_step):
 
 
 @pytest.mark.slow
-def test_the_streams_continue_where_they_were(directory):  # noqa: F811
-    text = text_of(directory, 1, 1, curriculum=PHASES)
-    whole = collect(text.training_batches(seed=3), 60)
-    for first_step in (7, 41):
-        resumed = collect(text.training_batches(3, first_step), 60 - first_step)
-        assert equal(resumed, whole[first_step:])
-
-
-@pytest.mark.slow
-def test_each_batch_is_of_one_corpus(directory):  # noqa: F811
-    """It is the next one of that corpus alone."""
+def test_each_batch_is_the_next_of_one_corpus_from_any_step_on(directory):
     text = text_of(directory, 1, 1, curriculum=PHASES)
     found = collect(text.training_batches(seed=3), 60)
+    for first_step in (7, 41):
+        resumed = collect(text.training_batches(3, first_step), 60 - first_step)
+        assert equal(resumed, found[first_step:])
     alone = [
         iter(collect(PreparedText([folder], DATA).training_batches(seed=3), 60))
         for folder in text.folders
@@ -125,7 +117,7 @@ def test_invalid_settings(curriculum, message):
         make_config({"data": {"curriculum": curriculum}})
 
 
-def test_invalid_folders(directory):  # noqa: F811
+def test_invalid_folders(directory):
     with pytest.raises(ValueError, match="a weight for each of 1 prepared folders"):
         text_of(directory, 1, curriculum=PHASES)
     with pytest.raises(ValueError, match="second=2 has a weight, and 'data"):

@@ -9,7 +9,8 @@ import pytest
 import tensorflow as tf
 
 from tests.training.preparation.test_prepare import PAIRS, prepare, write_pairs
-from tests.training.prepared.test_prepared_text import DATA, SETTINGS, train_options
+from tests.training.prepared.conftest import SETTINGS
+from tests.training.prepared.test_prepared_text import DATA, train_options
 from tf_transformer.__main__ import main
 from training.prepared.existing_vocabulary import read_vocabulary
 from training.prepared.prepared_folder import (
@@ -192,7 +193,9 @@ def errors(capsys, *command) -> str:
     ],
     ids=["id", "garbage"],
 )
-def test_training_ends_in_one_line(folder, corpus, tmp_path, capsys, record, reason):
+def test_training_ends_in_one_line(
+    untraced_training, folder, corpus, tmp_path, capsys, record, reason
+):
     path = write_shard(folder, [record], [0, 0, 0, 1])
     error = errors(capsys, *train_options(corpus, tmp_path / "m", str(folder)))
     assert error.startswith(f"{path}: record 1: {reason}; copy it again, or remove")

@@ -2,6 +2,7 @@
 
 import collections
 import concurrent.futures
+import functools
 import gc
 import itertools
 import json
@@ -29,6 +30,7 @@ from tests.training.preparation.test_prepare import (
     records_of,
     write_pairs,
 )
+from tests.training.prepared.conftest import SETTINGS
 from tf_transformer.__main__ import main
 from tf_transformer.storage.model_dir import read_tokenizers
 from training.callbacks.monitoring import Report
@@ -47,22 +49,8 @@ from training.prepared.prepared_text import PreparedText
 
 pytestmark = pytest.mark.usefixtures("models_built_once")
 
-SETTINGS = ["--vocab-size", "400", "--set", "data.max_length=60"]
 DATA_SERVICE = [sys.executable, "-m", "tf_transformer", "data-service", "--trust-network"]
 DATA = DataConfig(batch_tokens=300, max_length=60, shuffle_buffer=200)  # blocks of 2 shards
-
-
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory):
-    """Folders `first` and `second`, prepared from the halves of `PAIRS`; 5 and 4 shards."""
-    directory = tmp_path_factory.mktemp("prepared")
-    for name, pairs in (("first", PAIRS[:500]), ("second", PAIRS[500:])):
-        files = [[path] for path in write_pairs(directory, pairs, name)]
-        vocabulary = SETTINGS if name == "first" else [
-            "--vocabulary", str(directory / "first"), *SETTINGS[2:],
-        ]  # fmt: skip
-        prepare(*files, directory / name, *vocabulary, "--shard-pairs", "100")
-    return directory
 
 
 def text_of(directory, *weights, **settings):
@@ -409,12 +397,14 @@ def test_nothing_listens_at_the_address():
 
 
 @pytest.mark.slow
-def test_something_listens_that_is_no_service(directory, corpus, tmp_path, capsys):
+def test_something_listens_that_is_no_service(directory, corpus, tmp_path, monkeypatch, capsys):
     """A port that accepts connections and stays silent; TensorFlow would wait for its answer."""
     with socket.create_server(("localhost", 0)) as server:
         address = f"grpc://localhost:{server.getsockname()[1]}"
         with pytest.raises(OSError, match=r"no tf.data service answers there \("):
             check_service(address, seconds=0.1)
+        check_shortly = functools.partial(check_service, seconds=0.1)
+        monkeypatch.setattr("training.prepared.prepared_text.check_service", check_shortly)
         command = train_options(corpus, tmp_path / "m", str(directory / "first"))
         assert main([*command, "--data-service", address]) == 2
     assert "no tf.data service answers there" in capsys.readouterr().err.splitlines()[-1]
@@ -518,11 +508,24 @@ def start_checking_process(address):
     return process
 
 
-@pytest.mark.representatives("9")
+@pytest.mark.slow
+def test_a_service_that_ends_ends_training():
+    """Training runs in a separate process, because that process is ended."""
+    service = start_service(0)
+    process = start_checking_process(service.target)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=1)
+    service.worker._stop()
+    service._stop()
+    assert process.wait(timeout=60) == 2
+    error = process.stderr.read().splitlines()[-1]
+    assert "no tf.data service answers there" in error and "run the same command again" in error
+
+
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_service_that_ends_or_is_suspended_ends_training(end):
-    """Training runs in a separate process, because that process is ended."""
+def test_a_service_that_is_killed_or_suspended_ends_training(end):
     service = subprocess.Popen([*DATA_SERVICE, "--port", "0"], stdout=subprocess.PIPE, text=True)
     try:
         address = service.stdout.readline().split()[-1]

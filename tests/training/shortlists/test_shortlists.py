@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from export.saved_model import verification
 from tests.conftest import SMALL_SETTINGS
+from tests.export.saved_model.in_this_process import answers_of
 from tests.test_cli import fails
 from tf_transformer.__main__ import main
 from tf_transformer.inference.translator import Translator
@@ -147,8 +149,15 @@ def test_the_commands_use_it(shortlist, talkative, corpus, tmp_path):
 @pytest.mark.representatives("options0")
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--dtype", "int8"], ["--xla", "1x16"]])
-def test_export(shortlist, talkative, corpus, tmp_path, options):
-    """The signatures are compared with the model by `export` itself."""
+def test_export(shortlist, talkative, corpus, tmp_path, monkeypatch, options):
+    """The signatures are compared with the model by `export` itself, in this process."""
+    loaded = []
+
+    def run(version, requests):
+        loaded.append(tf.saved_model.load(version).signatures)
+        return answers_of(loaded[0], requests)
+
+    monkeypatch.setattr(verification, "run_in_fresh_process", run)
     folder = tmp_path / "served"
     command = ["export", "--model-dir", str(talkative), "--output", str(folder)]
     # TensorFlow never frees the functions of an export, so there are only a few signatures.
@@ -157,7 +166,7 @@ def test_export(shortlist, talkative, corpus, tmp_path, options):
     lines = (corpus.directory / "test.en").read_text(encoding="utf-8").splitlines()[:10]
     dtype = "int8" if "int8" in options else "float32"
     short = Translator.load(talkative, dtype=dtype, shortlist=shortlist)
-    signature = tf.saved_model.load(folder / "1").signatures["serving_default"]
+    signature = loaded[0]["serving_default"]
     for rows in (lines[:1], lines):
         found = signature(text=tf.constant(rows))["translation"].numpy().tolist()
         assert [text.decode() for text in found] == short(rows)

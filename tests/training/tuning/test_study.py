@@ -36,6 +36,7 @@ def run(own, objective=score):
     return own.run(objective, lambda records: None)
 
 
+@pytest.mark.representatives("tpe")  # which begins with random values
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
 def test_an_interrupted_study_tries_the_same(tmp_path, sampler):
     """Errors and signals in the midst of trials change neither values nor numbers."""
@@ -77,6 +78,7 @@ def test_values_are_within_their_domains(tmp_path):
     assert {record.params["kind"] for record in records} == {"a", None, True}
 
 
+@pytest.mark.exhaustive  # of Optuna's algorithm
 def test_tpe_finds_more_than_chance(tmp_path):
     """After the first trials, values near the best ones are more likely."""
     domains = {"x": Domain(low=0.0, high=1.0)}
@@ -137,8 +139,8 @@ def test_tensorboard(tmp_path):
         assert str(record.params["kind"]).encode() in content
 
 
-@pytest.mark.parametrize("pruner", ["median", "hyperband", "none"])
-def test_bad_trials_are_pruned(tmp_path, pruner):
+@pytest.mark.parametrize(("pruner", "num_trials"), [("median", 12), ("hyperband", 8), ("none", 4)])
+def test_bad_trials_are_pruned(tmp_path, pruner, num_trials):
     """Scores of each checkpoint are reported once, and the worst trainings stop early."""
     stopped = {}
 
@@ -156,7 +158,7 @@ def test_bad_trials_are_pruned(tmp_path, pruner):
         assert reported == {step: quality + step for step in range(1, 10)}
         return Result(scores[-1]["bleu"], "complete")
 
-    own = study(tmp_path, pruner=pruner, pruner_steps=(1, 9), num_trials=12)
+    own = study(tmp_path, pruner=pruner, pruner_steps=(1, 9), num_trials=num_trials)
     records = run(own, objective)
     assert {record.number for record in records if record.state == "pruned"} == set(stopped)
     assert bool(stopped) == (pruner != "none")

@@ -14,6 +14,8 @@ from tf_transformer.storage.model_dir import weights_digest
 from tf_transformer.text import sentencepiece_model_pb2
 from training.checkpointing.checkpoint_files import checkpoint_directory, checkpoint_paths, step_of
 
+pytestmark = pytest.mark.usefixtures("untraced_training")
+
 SPACE = """
 settings:
   model.dropout_rate: [0.0, 0.1, 0.3]
@@ -22,7 +24,9 @@ search:
   length_penalty: [0.0, 1.0]
 """
 SETTINGS = SMALL_SETTINGS | {
-    "optimization.steps": 20,
+    "optimization.steps": 4,
+    "optimization.checkpoint_every": 2,
+    "data.batch_tokens": 4096,
     "optimization.warmup_steps": 10,
     "validation.sentences": 10,
 }
@@ -89,7 +93,7 @@ def test_interrupted_in_the_second_training(corpus, space, tmp_path, monkeypatch
     original = PruneTrial.on_scores
 
     def stop_in_the_second(self, scores):
-        if self._trial.number == 1 and scores[-1]["step"] == 10:
+        if self._trial.number == 1 and scores[-1]["step"] == 2:
             os.kill(os.getpid(), signal.SIGTERM)
         return original(self, scores)
 
@@ -99,7 +103,7 @@ def test_interrupted_in_the_second_training(corpus, space, tmp_path, monkeypatch
     assert "Stopped and saved. To resume, run again:" in capsys.readouterr().out
     assert len(rows_of(parts, "settings")) == 1
     done = [step_of(path) for path in checkpoint_paths(checkpoint_directory(parts / "trials/0001"))]
-    assert max(done) < 20
+    assert max(done) < 4
     assert main(options(corpus, space, parts, *MORE)) == 0
     for name in ("settings", "search-0000", "search-0001"):
         if (whole / f"{name}.json").exists():
