@@ -132,6 +132,7 @@ def test_sources_that_pages_link_to_are_there(site):
     assert "scaled_dot_product_attention" in (site / link).read_text(encoding="utf-8")
 
 
+@pytest.mark.exhaustive  # tests/test_docs.py finds broken links, too
 @pytest.mark.slow
 def test_broken_links_are_errors(tmp_path):
     copy = tmp_path / "copy"

@@ -51,8 +51,9 @@ def folders(models, tmp_path_factory):
     folder = tmp_path_factory.mktemp("tags")
     for name in ("source", "source_and_target"):
         write_random_model(
-            folder / name, models, end_bias=2.5, logits_bias=True, language_tags=name, max_length=64
-        )
+            folder / name, models, end_bias=2.5, logits_bias=True, language_tags=name,
+            max_length=64, num_encoder_layers=1,
+        )  # fmt: skip
     return folder
 
 

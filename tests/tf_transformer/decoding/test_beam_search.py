@@ -219,7 +219,7 @@ def test_tokens_the_model_holds_impossible_are_never_chosen():
 # ---- A narrow beam agrees with a plain search that never stops early. ----
 
 
-@pytest.mark.representatives(every=4)
+@pytest.mark.representatives(every=7)
 @pytest.mark.slow
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize(

@@ -68,6 +68,7 @@ def find(search, model, max_lengths, names=(), end_ids=(END,)):
     return [part.numpy() for part in found]
 
 
+@pytest.mark.representatives(every=5)  # without options, and with all
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "names",
