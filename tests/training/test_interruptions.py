@@ -354,22 +354,24 @@ def test_a_text_that_is_written_anew_is_the_same(corpus, tmp_path):
         detector.check()
 
 
-@pytest.mark.representatives("train.de")
+@pytest.mark.representatives("shorter-train.de", "gone-validation.de")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["train.de", "validation.de"])
-def test_a_text_that_changes_is_named(corpus, tmp_path, monkeypatch, name):
-    """Shorter, gone: training ends at the next checkpoint, or where reading fails."""
-    for number, change in enumerate((lambda path: path.write_text("x\n"), os.remove)):
-        directory = tmp_path / str(number)
-        shutil.copytree(corpus.directory, directory)
+@pytest.mark.parametrize(
+    "change", [lambda path: path.write_text("x\n"), os.remove], ids=["shorter", "gone"]
+)
+def test_a_text_that_changes_is_named(corpus, tmp_path, monkeypatch, change, name):
+    """Training ends at the next checkpoint, or where reading fails."""
+    directory, original = tmp_path / "texts", Checkpoints.save
+    shutil.copytree(corpus.directory, directory)
 
-        def save(self, step, change=change, directory=directory, original=Checkpoints.save):
-            original(self, step)
-            if step == 5:
-                change(directory / name)
+    def save(self, step):
+        original(self, step)
+        if step == 5:
+            change(directory / name)
 
-        with monkeypatch.context() as patch, pytest.raises(ValueError) as raised:
-            patch.setattr(Checkpoints, "save", save)
-            go_on(Corpus(directory), directory / "model")
-        assert str(raised.value).startswith(f"{directory / name} has changed during training")
-        assert (directory / "model/checkpoints/step-5.index").exists()
+    monkeypatch.setattr(Checkpoints, "save", save)
+    with pytest.raises(ValueError) as raised:
+        go_on(Corpus(directory), directory / "model")
+    assert str(raised.value).startswith(f"{directory / name} has changed during training")
+    assert (directory / "model/checkpoints/step-5.index").exists()

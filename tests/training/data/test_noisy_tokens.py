@@ -67,20 +67,26 @@ def pairs_of(text, batches):
     ]
 
 
+@pytest.fixture(scope="module")
+def noisy(make):
+    """The text with noise, and its first batches of training."""
+    text = make()
+    return text, collect(text.training_batches(1), 60)
+
+
 def number_of(text):
     return next(int(word) for word in text.split() if word.isdecimal() and int(word) < 150)
 
 
 @pytest.mark.slow
-def test_a_resumed_run_gets_the_same_noise(make):
-    text = make()
-    noisy = collect(text.training_batches(1), 60)
-    assert sum(len(labels) for _, labels in noisy) > 2 * len(PAIRS)
-    assert_equal(collect(text.training_batches(1, 44), 6), noisy[44:50])
+def test_a_resumed_run_gets_the_same_noise(noisy):
+    text, batches = noisy
+    assert sum(len(labels) for _, labels in batches) > 2 * len(PAIRS)
+    assert_equal(collect(text.training_batches(1, 44), 6), batches[44:50])
     other = collect(text.training_batches(2), 3)
     assert any(
         labels.shape != wanted.shape or (labels != wanted).any()
-        for (_, labels), (_, wanted) in zip(other, noisy, strict=False)
+        for (_, labels), (_, wanted) in zip(other, batches, strict=False)
     )
 
 
@@ -101,9 +107,8 @@ def test_each_epoch_has_all_pairs_and_other_noise(make):
 
 
 @pytest.mark.slow
-def test_pairs_stay_parallel_and_in_their_buckets(make):
-    text = make()
-    batches = collect(text.training_batches(1), 30)
+def test_pairs_stay_parallel_and_in_their_buckets(noisy):
+    text, batches = noisy
     pairs = pairs_of(text, batches)
     assert all(number_of(source) == number_of(target) for source, target in pairs)
     assert sum(pair not in set(PAIRS) for pair in pairs) > len(pairs) / 4

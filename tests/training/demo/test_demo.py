@@ -13,7 +13,9 @@ from training.demo import demo
 from training.demo.corpus import write_demonstration
 from training.settings import make_config, parse_setting, read_settings
 
-_write_small = functools.partial(write_demonstration, num_train=600, num_validation=20, num_test=20)
+_write_small = functools.partial(
+    write_demonstration, num_train=2000, num_validation=20, num_test=20
+)
 
 
 def _run_here(*command):
@@ -28,9 +30,7 @@ def test_goes_the_whole_way_and_ends_with_translations(
     unverified, untraced_training, tmp_path, monkeypatch, capfd
 ):
     monkeypatch.setattr(demo, "_STEPS", 4)
-    monkeypatch.setattr(demo, "_VOCAB_SIZE", 400)
     small = ("model.d_model=32", "model.d_ff=32", "model.max_length=30")
-    small += ("model.num_encoder_layers=1", "model.num_decoder_layers=1")
     monkeypatch.setattr(demo, "_SETTINGS", (*demo._SETTINGS, *small))
     monkeypatch.setattr(demo, "_NUM_AVERAGED", 1)
     monkeypatch.setattr(demo, "_run", _run_here)
