@@ -60,9 +60,20 @@ LINE_READERS = {
 }
 
 
+TEXTS = {
+    "lines": LINES,
+    "ended": LINES + b"\r\n",
+    "columns": b"\t\n\t\r",
+    "empty": b"",
+    "return": b"\r",
+    "blank": b"\n\r",
+}
+
+
+@pytest.mark.representatives("plain", "lines", "empty")
 @pytest.mark.slow
-@pytest.mark.parametrize("text", [LINES, LINES + b"\r\n", b"\t\n\t\r", b"", b"\r", b"\n\r"])
-@pytest.mark.parametrize("suffix", COMPRESS)
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize("suffix", COMPRESS, ids=["plain", "gz", "zst"])
 def test_lines_are_those_without_the_mark(tmp_path, suffix, text):
     plain, marked = (tmp_path / f"{name}{suffix}" for name in ("plain", "marked"))
     plain.write_bytes(COMPRESS[suffix](text))

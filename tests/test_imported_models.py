@@ -81,7 +81,7 @@ def texts(tmp_path):
     return tmp_path
 
 
-@pytest.mark.representatives("m2m100")
+@pytest.mark.exhaustive  # tests/test_tags_of_both_languages.py runs both with two tags
 def test_translate_and_evaluate(imported, texts):
     name, model_dir = imported
     model = ["--model-dir", str(model_dir), "--beam-size", "1", *LANGUAGES[name]]

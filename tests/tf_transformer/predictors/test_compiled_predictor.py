@@ -86,6 +86,9 @@ def one_length(monkeypatch):
     monkeypatch.setattr("tf_transformer.decoding.compiled.search_shapes._DEFAULT_LENGTHS", (24,))
 
 
+# Compiled searches are compared in tests/tf_transformer/decoding/compiled, and by
+# tests/test_language_model.py through this predictor.
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_answers(loaded, corpus, one_length):
     """Of sentences one by one and of chunks, the longest too long for what is compiled."""
