@@ -9,9 +9,7 @@ import pytest
 
 from tests.training.distributed.test_workers import start_workers, train_command, variables
 
-# In `make test`, backup/test_training_with_backup.py and test_interruptions.py end training between
-# its steps and by an exception, and compare the same variables and files.
-pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
+pytestmark = pytest.mark.slow
 
 SETTINGS = {
     "optimization__steps": 25,
@@ -59,6 +57,7 @@ def kill_one(processes):
         )
 
 
+@pytest.mark.representatives("one device")
 @pytest.mark.parametrize("kind", KILLS)
 def test_kills_change_nothing(corpus, tmp_path, kind):
     """Killed once training has begun; `python -m benchmarks.kills` does it a thousand times."""

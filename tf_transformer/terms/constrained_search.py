@@ -127,7 +127,9 @@ class ConstrainedSearch(Search):
             shape = tf.shape(tokens)
             row, beam, _ = tf.meshgrid(*map(tf.range, tf.unstack(shape)), indexing="ij")
             indices = tf.stack([row, beam, tokens], axis=3)
-            return tf.tensor_scatter_nd_update(tf.where(is_due, IMPOSSIBLE, allowed), indices, own)
+            of_phrases = tf.where(is_due, IMPOSSIBLE, allowed)
+            of_phrases = tf.tensor_scatter_nd_update(of_phrases, indices, own)
+            return tf.ensure_shape(of_phrases, logits.shape)  # a beam of 1 is lost in `tf.where`
 
         return tf.cond(tf.reduce_any(rows.options.no_repeat_ngram > 0), allow, lambda: allowed)
 

@@ -257,9 +257,11 @@ def test_with_a_shortlist(talkative, tmp_path, sentences):
         assert found.met == ["Heute ist Montag"] and "Heute ist Montag" in found.text
 
 
-@pytest.mark.exhaustive
-def test_from_python(translator):
-    terms = TermTranslator(translator)
+@pytest.mark.representatives("1")
+@pytest.mark.slow
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_from_python(talkative, beam_size):
+    terms = TermTranslator(Translator(*load_model(talkative), beam_size=beam_size))
     found = terms(["The lamp is {x}.", "3"], terms=[("lamp", "Stuhl")], protect=["numbers"])
     assert found[0].met == ["Stuhl"] and "Stuhl" in found[0].text
     assert found[1].met == ["3"]
