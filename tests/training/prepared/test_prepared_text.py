@@ -586,7 +586,12 @@ def test_a_service_ends_with_ctrl_c(monkeypatch, capsys):
         wait()
 
     monkeypatch.setattr(data_service_cli, "_wait_for_ctrl_c", wait_for_ctrl_c)
-    assert main(["data-service", "--trust-network", "--port", "0"]) == 130
+    # A shell ignores the signal for what it runs in the background, which programs inherit.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert main(["data-service", "--trust-network", "--port", "0"]) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
     serving, warning = printed
     assert serving.startswith("Serving batches: --data-service grpc://localhost:")
     assert warning.startswith("Every machine of the network can connect, and run code")
