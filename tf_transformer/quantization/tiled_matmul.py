@@ -1,7 +1,7 @@
 """Weights arranged for decoding, where products have few rows and reading the weights dominates.
 
 A product of 2 to 100 rows reads a row-major matrix in long strides. On processors with AVX-512, if
-the matrix does not fit the cache, this takes two to three times as long as reading it sequentially,
+the matrix does not fit the cache, this takes up to 1.7 times as long as reading it sequentially,
 as weights in column tiles are read. On processors without, row-major matrices take less time for
 few rows, and that of the logits for any (`python -m benchmarks.products`). There, and where it is
 small, an embedding matrix whose transpose gives the logits gets a transposed copy, see
