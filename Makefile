@@ -5,6 +5,10 @@ EXTRAS ?= dev
 VENV := .venv
 BIN := $(VENV)/bin
 
+# A worker of pytest for each core, each with one thread; `test-all` has TensorFlow's own number.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
+ONE_THREAD := TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1
+
 .PHONY: demo test test-all test-fast test-beam beam-tests test-comet test-gpu gpu-tests docs notebooks notebook-texts format protos clean always
 
 $(VENV)/installed-%: setup.py pyproject.toml $(VENV)/pyvenv.cfg
@@ -23,24 +27,23 @@ test: $(VENV)/installed-$(EXTRAS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -m "not exhaustive"
+	$(ONE_THREAD) $(PYTEST) -m "not exhaustive"
 
 # Every case of every test.
 test-all: $(VENV)/installed-$(EXTRAS)
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
+	$(PYTEST)
 
 # Without trainings, exports and the tests that take about half a second; every package is covered.
 test-fast: $(VENV)/installed-$(EXTRAS)
 	$(BIN)/ruff check .
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -m "not slow and not exhaustive"
+	$(ONE_THREAD) $(PYTEST) -m "not slow and not exhaustive"
 
 # Apache Beam wants protobuf below 7, and the comparisons with Transformers 7: so an environment apart.
 test-beam:
 	$(MAKE) beam-tests VENV=.venv-beam EXTRAS=dev,beam
 
 beam-tests: $(VENV)/installed-$(EXTRAS)
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal \
-		tests/export/bulk tests/training/preparation/test_beam.py
+	$(PYTEST) tests/export/bulk tests/training/preparation/test_beam.py
 
 # Unbabel-comet wants protobuf below 5: its environment has nothing of this project.
 test-comet: $(VENV)/installed-$(EXTRAS) .venv-comet/installed

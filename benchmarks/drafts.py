@@ -92,14 +92,19 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--xla", action="store_true", help="compile the search of one sentence")
     options = parser.parse_args()
+    if options.sentences < max(options.rows):
+        parser.error(f"--sentences: fewer than the {max(options.rows)} rows of a batch")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
+    from tf_transformer.decoding.drafts.draft_decoder import has_draft_heads
     from tf_transformer.storage.model_dir import load_for_decoding
 
     model, source_tokenizer, _ = load_for_decoding(options.model_dir, options.dtype)
+    if not has_draft_heads(model):
+        parser.error(f"{options.model_dir} has no draft heads, see `train --draft-heads`")
     lines = options.source.read_text(encoding="utf-8").splitlines()[: options.sentences]
     ids = source_tokenizer.tokenize(tf.constant(lines))
     longest = int(tf.reduce_max(ids.row_lengths())) + 1

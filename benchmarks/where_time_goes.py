@@ -8,6 +8,7 @@ The model is widened as in `decode.py`. 15 pieces of every sentence are translat
 
 import argparse
 import collections
+import itertools
 import pathlib
 
 from benchmarks.kernels import kernel_table, kernel_times
@@ -58,7 +59,10 @@ def make_search(options):
     translation_search = TranslationSearch(model, beam_size=options.beam, length_penalty=0.0)
     rows = tokenizers[0].tokenize(tf.constant(lines)).to_list()
     rows = [row[:SOURCE_LENGTH] for row in rows if len(row) >= SOURCE_LENGTH]
-    ids = tf.ragged.constant(rows[: options.batch], tf.int32)
+    if not rows:
+        raise SystemExit(f"{options.sentences}: no sentence has {SOURCE_LENGTH} pieces or more")
+    rows = list(itertools.islice(itertools.cycle(rows), options.batch))
+    ids = tf.ragged.constant(rows, tf.int32)
 
     @tf.function(autograph=False)
     def search(ids, length):

@@ -267,7 +267,7 @@ def exported(talkative, confidence_file, language_file, tmp_path_factory) -> pat
         options += ["--languages", "en-de", "--signatures", "all", *OPTIONAL]
         options += ["--confidence", str(confidence_file), "--language-id", str(language_file)]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("export.saved_model.saved_model.verify", lambda *_: None)
+            patch.setattr("export.saved_model.saved_model.verify", lambda *_, **__: None)
             assert main(["export", *options]) == 0
 
     return build_once(tmp_path_factory, "exported", build)
@@ -370,7 +370,7 @@ def untraced_training() -> Iterator[None]:
 @pytest.fixture
 def unverified(monkeypatch) -> None:
     """Spares the export of models its comparison, where something else is under test."""
-    monkeypatch.setattr("export.saved_model.saved_model.verify", lambda *_: None)
+    monkeypatch.setattr("export.saved_model.saved_model.verify", lambda *_, **__: None)
 
 
 @pytest.fixture

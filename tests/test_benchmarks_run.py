@@ -40,7 +40,7 @@ COMMANDS = {
     "loops": f"{_MODEL} --source {{lines}} --sentences 2 --rounds 1",
     "load": "--saved-model {exported}/1 --requests 10 --callers 1 2",
     "markup": "--documents 20",
-    "norms": f"{_MODEL} --sentences {{data}}/test.en --preset= --batch 2 --beam 1 --rounds 1",
+    "norms": f"{_MODEL} --sentences {{data}}/test.en --preset= --batch 40 --beam 1 --rounds 1",
     "prepare": "--directory {work} --pairs 4000 --processes 1 --seconds 1",
     "products": "--shape 8 8 --rows 1 --megabytes 1",
     "report_page": "--sentences 20 --systems 2 --opens 1",

@@ -217,7 +217,7 @@ def _check_meaning(config):
         )
     if config.draft_heads and config.relative_positions == "keys_values":
         raise InputError(
-            "`draft_heads` need `relative_positions` 'keys' or 'none', not 'keys_values'. "
+            "`draft_heads` do not work with `relative_positions` 'keys_values'. "
             f"Received: draft_heads={config.draft_heads}"
         )
     if config.draft_heads and config.side("decoder").head_dim is not None:

@@ -32,6 +32,7 @@ from tf_transformer.documents.abbreviations import LANGUAGES
 from tf_transformer.inference.continuer import Continuer
 from tf_transformer.inference.translator import Translator
 from tf_transformer.language_id.identifier import LanguageIdentifier
+from tf_transformer.quantization.int8 import is_quantized
 from tf_transformer.storage.files import locked, remove_leftovers, sync_to_disk
 from tf_transformer.storage.saved_model import write_saved_model
 from tf_transformer.tasks.table import TASKS
@@ -104,7 +105,7 @@ def export_translator(
         texts, names = sample_texts(translator.tokenizers[0]), list(served.functions)
         is_translator = isinstance(translator, Translator)
         compiled = compiled_requests(served, translator) if is_translator else []
-        verify(served, texts, temporary, compiled)
+        verify(served, texts, temporary, compiled, is_int8=is_quantized(translator.model))
         _log.info("Writing the warm-up requests and the settings of the server")
         requests = sample_requests(served, warm_up_texts(texts))
         # All signatures share the compiled searches, so that one of them is enough.

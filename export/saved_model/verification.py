@@ -13,6 +13,7 @@ from typing import IO, cast
 import numpy as np
 import tensorflow as tf
 
+from export.saved_model.answer_comparison import AnswerComparison
 from export.saved_model.progress import with_progress
 from export.saved_model.signatures import ServedTranslator
 from tf_transformer.errors import InputError
@@ -39,10 +40,6 @@ _ODD_STRINGS = (
 # as the longest, so the very long text is sent alone.
 _BATCH_STARTS = (0, 6, 7, 15)
 
-_NUMBERS_AS_TEXT = {
-    output.name for task in TASKS.values() for output in task.outputs if output.is_numbers
-}
-
 Inputs = dict[str, np.ndarray]
 
 
@@ -51,6 +48,8 @@ def verify(
     texts: list[bytes],
     saved_model: pathlib.Path,
     compiled: Sequence[dict[str, Inputs]] = (),
+    *,
+    is_int8: bool = False,
 ) -> None:
     """Compares every signature of a SavedModel with the translator in this process.
 
@@ -59,6 +58,8 @@ def verify(
         texts: texts to translate.
         saved_model: folder of the SavedModel.
         compiled: requests for compiled searches, see `compiled_requests`.
+        is_int8: whether the model is quantized, so that more rounding is allowed, see
+            `AnswerComparison`.
 
     Raises:
         InputError: the process failed, an output differs, or a score is not finite.
@@ -67,21 +68,22 @@ def verify(
     for batch in compiled:
         for name, inputs in batch.items():
             requests[name].append(inputs)
-    starts = [*_BATCH_STARTS, *(0 for _ in compiled)]
     _log.info("Running the SavedModel in a fresh process")
     answers = run_in_fresh_process(saved_model, requests)
     _log.info("Comparing its outputs with the model's")
-    _compare_answers(served, starts, requests, answers)
+    _compare_answers(served, requests, answers, is_int8)
 
 
-def _compare_answers(served, starts, requests, answers):
+def _compare_answers(served, requests, answers, is_int8):
     for name in with_progress(requests, "comparing"):
-        for first_row, inputs, answer in zip(starts, requests[name], answers[name], strict=True):
-            expected = served.functions[name](*map(tf.constant, inputs.values()))
-            for output, values in expected.items():
+        comparison = AnswerComparison(name, is_int8=is_int8)
+        for inputs, answer in zip(requests[name], answers[name], strict=True):
+            outputs = served.functions[name](*map(tf.constant, inputs.values()))
+            for output, values in outputs.items():
                 if output == "score" and values.shape.rank == 1:
                     check_scores(values)
-                _compare(name, output, first_row, answer[output], values.numpy())
+            comparison.add({key: value.numpy() for key, value in outputs.items()}, answer)
+        comparison.check()
 
 
 def _batches(inputs: Inputs) -> list[Inputs]:
@@ -222,31 +224,3 @@ def run_in_fresh_process(
     if process.returncode > 0 or len(answers) < len(requests):
         raise InputError(f"the SavedModel cannot be loaded in a fresh process: {reason}")
     return answers
-
-
-def _compare(signature, output, first_row, actual, expected):
-    """Compares one output of a batch: strings and integers must be equal, floats within 1e-4."""
-    actual = np.array(actual, expected.dtype).reshape(expected.shape)
-    if expected.dtype.kind == "f":
-        same = np.isclose(actual, expected, rtol=1e-4, atol=1e-4) | (actual == expected)
-    elif output in _NUMBERS_AS_TEXT:
-        same = np.array([_are_close(*pair) for pair in zip(actual, expected, strict=True)])
-    else:
-        same = actual == expected
-    for index in np.argwhere(~same):
-        row = int(index[0])
-        raise InputError(
-            f"the SavedModel differs from the model in {output} of {signature}, "
-            f"row {first_row + row}. "
-            f"Expected: {expected[row]!r}. Received: {actual[row]!r}"
-        )
-
-
-def _are_close(one: bytes, other: bytes) -> bool:
-    if one == other:
-        return True
-    rows = [[word.split(b",") for word in text.split()] for text in (one, other)]
-    if [len(word) for word in rows[0]] != [len(word) for word in rows[1]]:
-        return False
-    first, second = ([float(number) for word in row for number in word] for row in rows)
-    return np.allclose(first, second, atol=1e-3)

@@ -51,7 +51,9 @@ def served(talkative, tmp_path_factory):
     options += ["--signatures", *SIGNATURES, "--xla", "1x8", "2x6"]
     verify = saved_model.verify
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(saved_model, "verify", lambda *given: verify(*given[:3], given[3][:1]))
+        patch.setattr(
+            saved_model, "verify", lambda *given, is_int8: verify(*given[:3], given[3][:1])
+        )
         patch.setattr(verification, "run_in_fresh_process", run)
         assert main(["export", *options]) == 0
     yield directory

@@ -44,7 +44,7 @@ def served(translator, tmp_path_factory):
     """A version with one signature, which loads faster than `exported`; tests only read it."""
     directory = tmp_path_factory.mktemp("served")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(saved_model, "verify", lambda *_: None)
+        patch.setattr(saved_model, "verify", lambda *_, **__: None)
         return saved_model.export_translator(translator, directory, ["serving_default"])
 
 
@@ -95,8 +95,8 @@ def test_all_signatures_are_verified(talkative, tmp_path, monkeypatch):
     verified = []
     verify = saved_model.verify
 
-    def watch(served, *arguments):
-        verify(served, *arguments)
+    def watch(served, *arguments, **options):
+        verify(served, *arguments, **options)
         verified.append(served)
 
     monkeypatch.setattr(saved_model, "verify", watch)
