@@ -313,6 +313,10 @@ WRONG = {
         "translate --model-dir {model} --split-sentences --n-best 2",
         "--n-best is not valid with --split-sentences",
     ),
+    "translate, sentences and candidates": (
+        "translate --model-dir {model} --split-sentences --mbr",
+        "--split-sentences is not valid with reranking or minimum Bayes risk, which",
+    ),
     "translate, an output without length": (
         "translate --model-dir {model} --max-length 0",
         "--max-length 0: expected 1 to 1048576",
@@ -700,7 +704,11 @@ WRONG = {
     ),
     "evaluate, server without source": (
         "evaluate --server localhost:1 --reference {text}",
-        "an exported model translates; give a --source",
+        "give a --source. A language model is evaluated with --model-dir",
+    ),
+    "back-translate, an empty text": (
+        "back-translate --server localhost:1 --input {empty} --output {new}",
+        "empty is empty",
     ),
     "back-translate, server and int8": (
         "back-translate --server localhost:1 --input {text} --output {new} --dtype int8",

@@ -27,6 +27,7 @@ from tf_transformer.command_line.predictor_options import (
     model_facts,
     open_exported_model,
 )
+from tf_transformer.command_line.tag_options import parse_exported
 from tf_transformer.errors import InputError
 from tf_transformer.storage.files import check_writable
 from tf_transformer.storage.output_files import check_output_file
@@ -170,7 +171,7 @@ def _model(options, stack: contextlib.ExitStack) -> "AlignmentModel":
 
     if options.model_dir is None:
         predictor = stack.enter_context(open_exported_model(options))
-        return AlignmentModel(predictor, model_facts(options))
+        return AlignmentModel(predictor, model_facts(options), *(parse_exported(options) or ()))
     models = parse_models(options)
     vocabulary, _ = check_translator(models)
     return AlignmentModel(

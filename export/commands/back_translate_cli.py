@@ -112,6 +112,8 @@ def _run(options):
             "the model is multilingual; name the language of the sources to write by "
             "--target-language"
         )
+    if next(given.lines(), None) is None:
+        raise InputError(f"{given} is empty")
     text_digest = digest(given)
     from export.synthesis.back_translation import BackTranslation, Sampling, back_translate
     from export.synthesis.teacher import Teacher

@@ -100,7 +100,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     )  # fmt: skip
     add_search_options(parser)
     add_dtype(parser)
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=_run, dtype=None)
 
 
 @interrupted_by_signals()
@@ -125,6 +125,7 @@ def _run(options):
     check_corpus_output(options.output, read, [source.path, target.path])
     with contextlib.ExitStack() as stack:
         teachers = tuple(_teacher(options, *each, stack) for each in given)
+        _check_places(options, teachers)
         has_languages = options.target_language or options.source_language
         if has_languages and not any(teacher.tags for teacher in teachers):
             raise InputError(
@@ -143,9 +144,21 @@ def _run(options):
             keep=options.keep,
             tokenizer=options.tokenize or "13a",
             has_originals=not options.only_synthetic,
-            dtype=options.dtype,
+            dtype=options.dtype or "float32",
         )
         report_corpus(options.output, distill(distillation, options.output, corpus_digest))
+
+
+def _check_places(options, teachers):
+    """Checks that there is a teacher that each option is for."""
+    if options.dtype and not any("weights_digest_blake2b" in each.model for each in teachers):
+        raise InputError("--dtype is valid only with a teacher that is a model directory")
+    if any("server" in each.model for each in teachers):
+        return
+    for name in parse_client_options(options):
+        raise InputError(
+            f"--{name.replace('_', '-')} is valid only with a teacher that is a server's HOST:PORT"
+        )
 
 
 def _teacher(options, places: list[pathlib.Path], is_reverse: bool, stack) -> "Teacher":
@@ -196,7 +209,7 @@ def _local_teacher(options, folders, own, other, is_reverse) -> "Teacher":
     if vocabulary.languages and other is not None:
         tags = find_tags(other, own if num_tags > 1 else None, vocabulary.languages, num_tags)
     return Teacher(
-        functools.partial(load_models, models, options.dtype, **parse_search(options)),
+        functools.partial(load_models, models, options.dtype or "float32", **parse_search(options)),
         {"weights_digest_blake2b": models.digest()},
         prepare_with(tags, vocabulary.languages, num_tags),
         tags,

@@ -77,6 +77,7 @@ from tf_transformer.command_line.tag_options import (
 )
 from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, MAX_BEAM_SIZE
 from tf_transformer.errors import InputError
+from tf_transformer.predictors.answers import has_task
 from tf_transformer.predictors.predictor import Predictor
 from tf_transformer.printable import shown
 from tf_transformer.storage.saved_model import model_digest, version_folder
@@ -227,6 +228,7 @@ def _run_translate(options):
                 num_incomplete=lambda: terms.num_incomplete if terms else 0,
             )
             num_truncated, num_incomplete = output.num_truncated, output.num_incomplete
+        splits = not several.num_several or has_task(predictor(), "document")
     report_incomplete(num_incomplete)
     if num_truncated:
         what = (
@@ -236,7 +238,7 @@ def _run_translate(options):
             else "sentences that exceeded the model's length limit and were truncated"
         )
         print(f"tf-transformer: {what}: {num_truncated}", file=sys.stderr)
-    several.report(is_served=options.model_dir is None)
+    several.report(needs_signature=not splits)
 
 
 def _translate_nothing(lines: list[bytes], numbers: list[int]) -> Iterator[NBest]:
@@ -305,6 +307,11 @@ def _check_options(options):
     parse_document_languages(options)
     if options.split_sentences and options.n_best:
         raise InputError("--n-best is not valid with --split-sentences")
+    if options.split_sentences and is_reranking(options):
+        raise InputError(
+            "--split-sentences is not valid with reranking or minimum Bayes risk, which choose the "
+            "translations of whole lines; give one sentence per line"
+        )
     parse_xla(options)
     limit, name = parse_search(options).get("beam_size", DEFAULT_BEAM_SIZE), "--beam-size"
     check_reranking(options)

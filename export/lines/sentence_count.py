@@ -32,14 +32,15 @@ class SentenceCount:
             return
         self.num_several += sum(bool(_WORD.search(x)) for x in self._split(text)) > 1
 
-    def report(self, is_served: bool) -> None:
+    def report(self, needs_signature: bool) -> None:
         """Prints the number, if there are any, and what to do.
 
         Args:
-            is_served: whether a server translates.
+            needs_signature: whether the model lacks the signature that translates several.
         """
         if self.num_several:
-            needed = ", for which the server needs the signature `document`" if is_served else ""
+            lack = ", for which the exported model needs the signature `document`"
+            needed = lack if needs_signature else ""
             print(
                 "tf-transformer: lines that look like several sentences, of which the end may be "
                 f"missing: {self.num_several}; use --split-sentences{needed}",

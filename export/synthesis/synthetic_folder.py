@@ -22,6 +22,8 @@ _FORMAT_VERSION = 1
 def begun(folder: pathlib.Path, request: dict[str, Any]) -> Iterator[None]:
     """Locks a new folder, or that of an interrupted or finished run with the same request.
 
+    A run that has written no result, such as one whose model lacks a task, is begun anew.
+
     Args:
         folder: the folder, which is created.
         request: what the corpus depends on, as JSON values.
@@ -34,11 +36,11 @@ def begun(folder: pathlib.Path, request: dict[str, Any]) -> Iterator[None]:
     record = folder / RECORD_NAME
     if folder.exists() and not record.exists() and any(folder.iterdir()):
         raise InputError(f"{folder}: expected a new or empty folder, or one of this command")
-    if record.exists():
-        _check_same(record, request)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder, "writing this corpus"):
-        if not record.exists():
+        if record.exists() and _has_results(folder):
+            _check_same(record, request)
+        else:
             _write_record(record, request)
         yield
 
@@ -70,6 +72,10 @@ def write_pairs(folder: pathlib.Path, pairs: Iterable[tuple[str, str]]) -> int:
             targets.write(f"{target}\n")
             count += 1
     return count
+
+
+def _has_results(folder):
+    return any(path.stat().st_size for path in folder.iterdir() if path.name != RECORD_NAME)
 
 
 def _write_record(record, request):

@@ -229,12 +229,42 @@ def test_another_request_is_refused(files, tmp_path, capsys, talkative):
     folder.mkdir()
     record = {"format_version": 1, "request": request}
     (folder / "synthesis.json").write_text(json.dumps(record))
+    (folder / "teacher-1.target").write_text("Ein Hund.\n")
     assert distill(files, folder, "--teacher", talkative) == 2
     assert f"{folder} was begun without beam_size" in capsys.readouterr().err
     assert json.loads((folder / "synthesis.json").read_text()) == record
     (folder / "synthesis.json").write_text("{}")
     assert distill(files, folder, "--teacher", talkative) == 2
     assert "synthesis.json: damaged" in capsys.readouterr().err
+
+
+def test_a_run_without_results_does_not_keep_its_folder(files, tmp_path, capsys):
+    """A server that lacks the task, then one that has it."""
+    command = (files, tmp_path / "out", "--only-synthetic", "--teacher")
+    with serve("rest", Behaviour(specs={"score": Behaviour().specs["serving_default"]})) as address:
+        assert distill(*command, address) == 2
+    assert "has no signature 'translate_options', which the option" in capsys.readouterr().err
+    with serve("rest", Behaviour()) as address:
+        assert distill(*command, address) == 0
+
+
+def test_options_without_their_teacher(files, tmp_path, capsys, talkative):
+    with serve("rest", Behaviour()) as address:
+        for teacher, option, message in (
+            (
+                address,
+                ("--dtype", "float32"),
+                "--dtype is valid only with a teacher that is a model",
+            ),
+            (
+                talkative,
+                ("--model", "m"),
+                "--model is valid only with a teacher that is a server's",
+            ),
+        ):
+            assert distill(files, tmp_path / "out", "--teacher", teacher, *option) == 2
+            assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_server_may_be_asked_otherwise_when_a_run_is_resumed(files, tmp_path, capsys):

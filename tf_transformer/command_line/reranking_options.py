@@ -5,7 +5,7 @@ import pathlib
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.command_line.command_options import BLEU_TOKENIZERS, folder, text
-from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE
+from tf_transformer.decoding.search_options import DEFAULT_BEAM_SIZE, DEFAULT_LENGTH_PENALTY
 from tf_transformer.errors import InputError
 from tf_transformer.reranking.settings import (
     DEFAULT_EPSILON,
@@ -41,7 +41,9 @@ def add_reranking(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mbr", nargs="?", const="chrf", choices=UTILITIES, metavar="UTILITY",
         help="minimum Bayes risk: choose the translation that is most similar to all candidates "
-        "by sentence chrf (the default) or bleu; the candidates are the hypotheses of the beam",
+        "by sentence chrf (the default) or bleu; the candidates are the hypotheses of a beam of "
+        f"--beam-size (default: {DEFAULT_BEAM_SIZE}) with --length-penalty (default: "
+        f"{DEFAULT_LENGTH_PENALTY}), also of an exported model",
     )  # fmt: skip
     parser.add_argument(
         "--mbr-samples", type=int, metavar="N",
@@ -70,8 +72,8 @@ def add_reranking(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--rerank-reverse", type=folder, nargs="+", metavar="DIR",
-        help="choose among the hypotheses of the beam with the help of a model that translates in "
-        "the other direction; several are an ensemble",
+        help="choose among the hypotheses of the beam, as --mbr has it, with the help of a model "
+        "that translates in the other direction; several are an ensemble",
     )  # fmt: skip
     parser.add_argument(
         "--rerank-reverse-weight", type=float, metavar="W",

@@ -87,8 +87,15 @@ def find_signature(
                     f"signature {name!r}; export the model again"
                 )
             return name, found
+    if chosen and not needed_by:
+        needed_by = "the option " + " or ".join(f"`{name}`" for name in sorted(chosen))
     lack = describe_lack(task, signatures, needed_by, has_options=bool(chosen))
     raise InputError(f"the {predictor.description} {lack}")
+
+
+def has_task(predictor: Predictor, task: str) -> bool:
+    """Returns whether a predictor has a signature of a task."""
+    return any(name in predictor.signatures for name in TASKS[task].signatures)
 
 
 def describe_lack(

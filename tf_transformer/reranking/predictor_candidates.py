@@ -18,7 +18,10 @@ from tf_transformer.tasks.nbest import NO_SCORE
 
 
 def beam_candidates(
-    predictor: Predictor, lines: Sequence[bytes], search: Mapping[str, Any]
+    predictor: Predictor,
+    lines: Sequence[bytes],
+    search: Mapping[str, Any],
+    needed_by: str = "",
 ) -> Iterator[Candidates]:
     """Yields the hypotheses of the beam of each sentence, see `candidates_of_beam`.
 
@@ -26,6 +29,7 @@ def beam_candidates(
         predictor: the model.
         lines: the sentences, none of them blank.
         search: search options by name, of which `length_penalty` must be given.
+        needed_by: what the candidates are for, for error messages.
 
     Raises:
         InputError: as `answer`.
@@ -33,7 +37,7 @@ def beam_candidates(
     """
     outputs = ("translations", "scores", "num_tokens", "truncated")
     batches = answer(
-        predictor, "nbest", {"text": lines}, search, outputs=outputs, needed_by="--mbr or --rerank"
+        predictor, "nbest", {"text": lines}, search, outputs=outputs, needed_by=needed_by
     )
     for batch in batches:
         for texts, scores, lengths, truncated in zip(*(batch[x] for x in outputs), strict=True):

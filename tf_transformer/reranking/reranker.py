@@ -28,7 +28,9 @@ class Reranker:
         predictor: the model.
         choice: how to choose.
         search: options of the search by name; `beam_size` is the number of hypotheses that are
-            candidates.
+            candidates. Those that are not given are of `DEFAULT_SEARCH`, also for an exported
+            model, which does not say its own: from scores, probabilities are computed by the
+            length penalty.
         languages: languages of the sources, whose tags are no part of the text.
         num_best: number of translations to return per sentence.
 
@@ -75,7 +77,7 @@ class Reranker:
         choice = self._choice
         if isinstance(choice, MinimumBayesRisk) and choice.num_samples is not None:
             return list(sampled_candidates(self._predictor, lines, choice))
-        return list(beam_candidates(self._predictor, lines, self._search))
+        return list(beam_candidates(self._predictor, lines, self._search, choice.option))
 
     def translate_batch(self, lines: Sequence[str | bytes]) -> list[list[Translation]]:
         """Translates sentences in one batch.

@@ -49,6 +49,11 @@ class MinimumBayesRisk:
             )
 
     @property
+    def option(self) -> str:
+        """The option of commands that chooses so."""
+        return "--mbr"
+
+    @property
     def directories(self) -> tuple[pathlib.Path, ...]:
         """The model directories that are read."""
         return ()
@@ -94,6 +99,11 @@ class NoisyChannel:
     def num_candidates(self, beam_size: int) -> int:
         """Returns the number of candidates of each sentence, which need not be different."""
         return beam_size
+
+    @property
+    def option(self) -> str:
+        """The option of commands that chooses so."""
+        return "--rerank-lm" if self.reverse is None else "--rerank-reverse"
 
     @property
     def weights(self) -> tuple[float, float]:

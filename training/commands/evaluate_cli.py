@@ -40,12 +40,14 @@ from tf_transformer.command_line.standard_streams import standard_output
 from tf_transformer.command_line.tag_options import parse_exported, parse_languages, parse_tags
 from tf_transformer.decoding.search_options import DEFAULT_SEARCH
 from tf_transformer.errors import InputError
+from tf_transformer.predictors.answers import find_signature
 from tf_transformer.printable import printable
 from tf_transformer.storage.files import check_writable, replacing
 from tf_transformer.storage.json_files import write_json
 from tf_transformer.storage.output_files import check_output_file
 from tf_transformer.storage.own_files import check_own_file
 from tf_transformer.storage.score_log import SCORES_NAME, append_score
+from tf_transformer.tasks.table import TASKS
 from tf_transformer.text.language_tags import check_tags
 from training.commands.metric_options import (
     COMET_OPTIONS,
@@ -131,7 +133,10 @@ def _run_evaluate(options):
     check_report(options)
     check_place(options, _LOCAL_OPTIONS)
     if options.model_dir is None and not translates:
-        raise InputError("an exported model translates; give a --source")
+        raise InputError(
+            "an exported model is evaluated by its translations; give a --source. A language model "
+            "is evaluated with --model-dir"
+        )
     for output in (options.output, options.sentence_scores, options.json):
         if output:
             check_writable(output)
@@ -236,8 +241,11 @@ def _evaluate_predictor(options, texts, report):
     measures = parse_measures(options)
     import_tensorflow()  # which the modules of the evaluation import, also with a server
     from training.evaluation.evaluation import evaluate_predictor
+    from training.evaluation.measures import PERPLEXITY
 
     with open_exported_model(options) as predictor:
+        if PERPLEXITY in (options.metrics or ()):
+            find_signature(predictor(), TASKS["score"], needed_by=f"--metrics {PERPLEXITY}")
         evaluation, translations = evaluate_predictor(
             predictor(),
             model_facts(options),

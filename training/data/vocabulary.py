@@ -8,7 +8,7 @@ import sentencepiece
 
 from tf_transformer.errors import InputError
 from tf_transformer.text.language_tags import TAG_BEGIN, language_tag
-from tf_transformer.text.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from tf_transformer.text.special_ids import BEGIN_ID, END_ID, NUM_SPECIAL, PAD_ID, UNKNOWN_ID
 from tf_transformer.text.text_file import TextFile
 from tf_transformer.text.vocabulary import WORD_BEGIN
 from training.config import VocabularyConfig
@@ -77,6 +77,12 @@ def train_sentencepiece(
         InputError: no such model can be trained; if the size is the reason, the message suggests
             another.
     """
+    num_special = NUM_SPECIAL + len(symbols)
+    if config.size <= num_special:
+        raise InputError(
+            f"a vocabulary of {config.size} pieces has room for nothing but its {num_special} "
+            "special ones; set a larger --vocab-size"
+        )
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(

@@ -1,5 +1,7 @@
 """The command `align`: its links by definition, both directions, the reference, and resuming."""
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -160,6 +162,19 @@ def test_an_interrupted_run_resumes(talkative, files, tmp_path, capsys, monkeypa
     assert align(files, output, "--model-dir", talkative) == 0
     assert "resuming after 20 lines" in capsys.readouterr().err
     assert read(output) == read(whole)
+
+
+def test_tags_of_an_exported_model(files, tmp_path, monkeypatch, capsys):
+    """Its description says which; as a model directory, it refuses a line without one."""
+    (tmp_path / "saved_model.pb").write_bytes(b"")
+    card = {"model": {"language_tags": "source"}, "target_languages": ["de", "fr"]}
+    (tmp_path / "model.json").write_text(json.dumps(card))
+    monkeypatch.setattr(
+        "tf_transformer.command_line.predictor_options.load_saved_model", lambda _: FakeModel()
+    )
+    assert align(files, tmp_path / "out", "--saved-model", tmp_path) == 2
+    error = capsys.readouterr().err
+    assert f"{files['en']}:1: a source for this vocabulary must start with" in error
 
 
 @pytest.mark.parametrize("link", [b"0-99", b"0-0 x", b"-1-0"])

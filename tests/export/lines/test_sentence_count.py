@@ -71,10 +71,16 @@ def test_a_run_reports_their_number_once(tmp_path, capsys):
     translate([], tmp_path, Behaviour())
     error = capsys.readouterr().err
     assert error.endswith(
-        f"{REPORT}{len(SEVERAL)}; use --split-sentences, for which the server needs the signature "
-        "`document`\n"
+        f"{REPORT}{len(SEVERAL)}; use --split-sentences, for which the exported model needs the "
+        "signature `document`\n"
     )
     assert error.count(REPORT) == 1
+
+
+def test_a_model_that_has_the_signature_needs_none(tmp_path, capsys):
+    specs = {"document": SIGNATURES["serving_default"], **SIGNATURES}
+    translate([], tmp_path, Behaviour(specs=specs))
+    assert capsys.readouterr().err.endswith(f"{REPORT}{len(SEVERAL)}; use --split-sentences\n")
 
 
 @pytest.mark.parametrize("option", ["--split-sentences", "--no-split-sentences"])

@@ -135,6 +135,12 @@ def test_a_port_in_use(capsys):
             assert "address already in use" in capsys.readouterr().err.lower()
 
 
+def test_a_host_that_there_is_none(capsys):
+    assert main(["web", "--server", "127.0.0.1:1", "--host", "no.such.invalid", "--port", "1"]) == 2
+    error = capsys.readouterr().err
+    assert "error: cannot listen at --host no.such.invalid --port 1: " in error
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", ""])
 def test_the_socket_states_its_protocol(host):
     """As asyncio requires to send responses without delay."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import small_config
+from tests.serving_stub import Behaviour, serve
 from tf_transformer.__main__ import main
 from tf_transformer.storage.model_dir import weights_digest
 from tf_transformer.storage.score_log import append_score, read_scores
@@ -27,6 +28,17 @@ def test_scores_come_back_in_order(tmp_path):
     with pytest.raises(ValueError, match="JSON"):  # and is not half written
         append_score(tmp_path, {"bleu": float("nan")})
     assert read_scores(tmp_path) == scores
+
+
+def test_a_perplexity_that_cannot_be_had_is_an_error_if_it_is_asked_for(tmp_path, capsys):
+    (tmp_path / "text").write_text("ein Hund\n")
+    with serve("rest", Behaviour()) as address:
+        command = ["evaluate", "--server", address, "--source", str(tmp_path / "text")]
+        command += ["--reference", str(tmp_path / "text"), "--metrics"]
+        assert main([*command, "bleu", "perplexity"]) == 2
+        expected = "no signature 'score', which --metrics perplexity needs; export it with"
+        assert expected in capsys.readouterr().err
+        assert main([*command, "bleu"]) == 0
 
 
 @pytest.mark.parametrize("kept", range(1, 18))
