@@ -25,7 +25,7 @@ from tf_transformer.decoding.translation_options import TranslationOptions
 from tf_transformer.text.special_ids import PAD_ID
 
 # More rows are searched faster without drafts, see `python -m benchmarks.drafts`.
-MOST_ROWS = 4
+MOST_ROWS = 2
 _NEEDED_BY_TOKENS = ("max_length", "min_length", "prefix")
 
 
