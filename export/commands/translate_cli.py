@@ -228,7 +228,8 @@ def _run_translate(options):
                 num_incomplete=lambda: terms.num_incomplete if terms else 0,
             )
             num_truncated, num_incomplete = output.num_truncated, output.num_incomplete
-        splits = not several.num_several or has_task(predictor(), "document")
+        task = "document_terms" if terms else "document"
+        splits = not several.num_several or has_task(predictor(), task)
     report_incomplete(num_incomplete)
     if num_truncated:
         what = (
@@ -238,7 +239,8 @@ def _run_translate(options):
             else "sentences that exceeded the model's length limit and were truncated"
         )
         print(f"tf-transformer: {what}: {num_truncated}", file=sys.stderr)
-    several.report(needs_signature=not splits)
+    can_split = not (options.n_best or options.confidence or is_reranking(options))
+    several.report("" if splits else task, can_split)
 
 
 def _translate_nothing(lines: list[bytes], numbers: list[int]) -> Iterator[NBest]:

@@ -32,17 +32,19 @@ class SentenceCount:
             return
         self.num_several += sum(bool(_WORD.search(x)) for x in self._split(text)) > 1
 
-    def report(self, needs_signature: bool) -> None:
+    def report(self, lacking: str = "", can_split: bool = True) -> None:
         """Prints the number, if there are any, and what to do.
 
         Args:
-            needs_signature: whether the model lacks the signature that translates several.
+            lacking: the signature that translates several, if the model lacks it.
+            can_split: whether the option that splits them is valid with the others.
         """
         if self.num_several:
-            lack = ", for which the exported model needs the signature `document`"
-            needed = lack if needs_signature else ""
+            advice = "use --split-sentences" if can_split else "give one sentence per line"
+            if can_split and lacking:
+                advice += f", for which the exported model needs the signature `{lacking}`"
             print(
                 "tf-transformer: lines that look like several sentences, of which the end may be "
-                f"missing: {self.num_several}; use --split-sentences{needed}",
+                f"missing: {self.num_several}; {advice}",
                 file=sys.stderr,
             )

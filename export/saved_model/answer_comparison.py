@@ -11,6 +11,7 @@ _NUMBERS_AS_TEXT = {
     output.name for task in TASKS.values() for output in task.outputs if output.is_numbers
 }
 _TEXT_LENGTH = 60
+_DIFFERS = "the SavedModel differs from the model in"
 
 
 class AnswerComparison:
@@ -19,17 +20,18 @@ class AnswerComparison:
     Strings and integers must be equal, floating-point numbers within 1e-4: the same products may be
     summed in another order. In 8 bits such a rounding can move an input of a product to the next
     integer. Then a score changes by some thousandths to hundredths, and of two hypotheses with
-    almost the same score the other one may be returned. So with `is_int8`, numbers may differ by
-    0.1, and one in eight rows by anything; a fault of the graph or of its files shows in more.
+    almost the same score the other one may be returned. So with `is_int8`, scores may differ by
+    0.1, probabilities by 0.02, and one in eight rows by more, but for the first ones; a fault of
+    the graph or of its files shows in more.
 
     Args:
         signature: its name, for messages.
         is_int8: whether products of the model are those of 8-bit integers.
+        num_exact: number of first rows that must not differ by more than numbers may.
     """
 
-    def __init__(self, signature: str, *, is_int8: bool):
-        self._signature, self._is_int8 = signature, is_int8
-        self._tolerance = 0.1 if is_int8 else 1e-4
+    def __init__(self, signature: str, *, is_int8: bool, num_exact: int = 0):
+        self._signature, self._is_int8, self._num_exact = signature, is_int8, num_exact
         self._num_rows = 0
         self._differences: dict[int, str] = {}
 
@@ -39,9 +41,12 @@ class AnswerComparison:
         Args:
             expected: the outputs of the model, each `(rows, ...)`.
             answer: those of the SavedModel, as nested lists.
+
+        Raises:
+            InputError: an output has another form.
         """
         for output, values in expected.items():
-            actual = np.array(answer[output], values.dtype).reshape(values.shape)
+            actual = self._array(output, answer.get(output), values)
             for row in range(len(values)):
                 # Slices: strings keep the zero bytes at their end only in an array of objects.
                 rows = values[row : row + 1], actual[row : row + 1]
@@ -57,15 +62,34 @@ class AnswerComparison:
         Raises:
             InputError: an output differs; the message names the first.
         """
-        if len(self._differences) > (self._num_rows // 8 if self._is_int8 else 0):
-            first = self._differences[min(self._differences)]
-            raise InputError(f"the SavedModel differs from the model in {first}")
+        first = min(self._differences, default=self._num_exact)
+        allowed = self._num_rows // 8 if self._is_int8 else 0
+        if len(self._differences) > allowed or first < self._num_exact:
+            raise InputError(f"{_DIFFERS} {self._differences[first]}")
+
+    def _array(self, output: str, answer: list | None, expected: np.ndarray) -> np.ndarray:
+        actual = np.array(answer, object if expected.dtype.kind == "O" else None)
+        if answer is not None and not actual.size and not expected.size:
+            return expected
+        forms = [(array.shape, array.dtype.kind) for array in (expected, actual)]
+        if forms[0] != forms[1] or answer is None:
+            raise InputError(
+                f"{_DIFFERS} the form of {output} of {self._signature}. Expected: {forms[0]}. "
+                f"Received: {'none' if answer is None else forms[1]}"
+            )
+        return actual.astype(expected.dtype)
 
     def _are_same(self, output: str, expected: np.ndarray, actual: np.ndarray) -> bool:
         if output in _NUMBERS_AS_TEXT:
-            return _are_close(expected[0], actual[0], max(self._tolerance, 1e-3))
+            return _are_close(expected[0], actual[0], 0.02 if self._is_int8 else 1e-3)
         if expected.dtype.kind == "f":
-            close = np.isclose(actual, expected, rtol=1e-4, atol=self._tolerance)
+            tolerance = (0.02 if output == "confidence" else 0.1) if self._is_int8 else 1e-4
+            if not np.array_equal(np.isfinite(actual), np.isfinite(expected)):
+                raise InputError(
+                    f"{_DIFFERS} {output} of {self._signature}: a number is not finite. "
+                    f"{_describe(expected, actual)}"
+                )
+            close = np.isclose(actual, expected, rtol=1e-4, atol=tolerance)
             return bool(np.all(close | (actual == expected)))  # equal infinities, too
         return np.array_equal(expected, actual)
 

@@ -10,7 +10,9 @@ from prometheus_client import start_http_server
 from export.web.application import create_application
 from export.web.metrics import WebMetrics
 from export.web.settings import WebSettings
+from tf_transformer.errors import InputError
 from tf_transformer.predictors.predictor import Predictor
+from tf_transformer.printable import shown
 
 # Connections that are open, idle ones included. More get status 503 at once.
 _MAX_CONNECTIONS = 256
@@ -86,6 +88,8 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
             listener = stack.enter_context(socket.socket(family, kind, protocol))
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
+        except UnicodeError as error:
+            raise InputError(f"--host {shown(host)}: no name or address") from error
         except OSError as error:
             error.filename = f"cannot listen at --host {host} --port {port}"
             raise

@@ -83,6 +83,13 @@ def test_a_model_that_has_the_signature_needs_none(tmp_path, capsys):
     assert capsys.readouterr().err.endswith(f"{REPORT}{len(SEVERAL)}; use --split-sentences\n")
 
 
+def test_options_that_split_nothing(capsys):
+    count = SentenceCount()
+    count.add(SEVERAL[0].encode())
+    count.report(can_split=False)
+    assert capsys.readouterr().err == f"{REPORT}1; give one sentence per line\n"
+
+
 @pytest.mark.parametrize("option", ["--split-sentences", "--no-split-sentences"])
 def test_who_has_decided_is_told_nothing(tmp_path, capsys, option):
     specs = {"document": SIGNATURES["serving_default"], **SIGNATURES}

@@ -139,6 +139,8 @@ def test_a_host_that_there_is_none(capsys):
     assert main(["web", "--server", "127.0.0.1:1", "--host", "no.such.invalid", "--port", "1"]) == 2
     error = capsys.readouterr().err
     assert "error: cannot listen at --host no.such.invalid --port 1: " in error
+    assert main(["web", "--server", "127.0.0.1:1", "--host", "a..b", "--port", "1"]) == 2
+    assert "error: --host 'a..b': no name or address" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", ""])
