@@ -239,8 +239,8 @@ def _run_translate(options):
             else "sentences that exceeded the model's length limit and were truncated"
         )
         print(f"tf-transformer: {what}: {num_truncated}", file=sys.stderr)
-    can_split = not (options.n_best or options.confidence or is_reranking(options))
-    several.report("" if splits else task, can_split)
+    alone = options.n_best is not None or options.confidence is not None
+    several.report("" if splits else task, not (alone or is_reranking(options)))
 
 
 def _translate_nothing(lines: list[bytes], numbers: list[int]) -> Iterator[NBest]:
