@@ -92,8 +92,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--xla", action="store_true", help="compile the search of one sentence")
     options = parser.parse_args()
-    if options.sentences < max(options.rows):
-        parser.error(f"--sentences: fewer than the {max(options.rows)} rows of a batch")
+    sizes = (1,) if options.xla else options.rows
+    if options.sentences < max(sizes):
+        parser.error(f"--sentences: fewer than the {max(sizes)} rows of a batch")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import tensorflow as tf
 
@@ -112,7 +113,7 @@ def main() -> None:
     print(f"{tokens / steps:.2f} tokens a step\n")
     print("| rows | with drafts, ms | without, ms | ratio | cost of a step | equal outputs |")
     print("|---|---|---|---|---|---|")
-    for rows in (1,) if options.xla else options.rows:
+    for rows in sizes:
         chunks = in_chunks(ids, rows)
         shapes = [(1, longest)] if options.xla else ()
         searches = make_searches(model, shapes, chunks[0])
