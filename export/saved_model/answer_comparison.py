@@ -43,7 +43,7 @@ class AnswerComparison:
             answer: those of the SavedModel, as nested lists.
 
         Raises:
-            InputError: an output has another form.
+            InputError: an output has another form, or other numbers are not finite.
         """
         for output, values in expected.items():
             actual = self._array(output, answer.get(output), values)
@@ -77,18 +77,20 @@ class AnswerComparison:
                 f"{_DIFFERS} the form of {output} of {self._signature}. Expected: {forms[0]}. "
                 f"Received: {'none' if answer is None else forms[1]}"
             )
-        return actual.astype(expected.dtype)
+        actual = actual.astype(expected.dtype)
+        is_float = expected.dtype.kind == "f"
+        if is_float and not np.array_equal(np.isfinite(actual), np.isfinite(expected)):
+            raise InputError(
+                f"{_DIFFERS} {output} of {self._signature}: a number is not finite. "
+                f"{_describe(expected, actual)}"
+            )
+        return actual
 
     def _are_same(self, output: str, expected: np.ndarray, actual: np.ndarray) -> bool:
         if output in _NUMBERS_AS_TEXT:
             return _are_close(expected[0], actual[0], 0.02 if self._is_int8 else 1e-3)
         if expected.dtype.kind == "f":
             tolerance = (0.02 if output == "confidence" else 0.1) if self._is_int8 else 1e-4
-            if not np.array_equal(np.isfinite(actual), np.isfinite(expected)):
-                raise InputError(
-                    f"{_DIFFERS} {output} of {self._signature}: a number is not finite. "
-                    f"{_describe(expected, actual)}"
-                )
             close = np.isclose(actual, expected, rtol=1e-4, atol=tolerance)
             return bool(np.all(close | (actual == expected)))  # equal infinities, too
         return np.array_equal(expected, actual)
@@ -105,7 +107,12 @@ def _are_close(expected: bytes, actual: bytes, tolerance: float) -> bool:
 
 
 def _describe(expected: np.ndarray, actual: np.ndarray) -> str:
-    """Says where two rows, each `(1, ...)`, differ most, or first if they are no numbers."""
+    """Says where a row differs most from another one, or first if they are no numbers.
+
+    Args:
+        expected: `(rows, ...)`; the number of the row is not said.
+        actual: of the same form.
+    """
     differs = expected != actual
     if expected.dtype.kind == "f":
         with np.errstate(invalid="ignore"):  # of equal infinities

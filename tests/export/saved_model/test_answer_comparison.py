@@ -1,3 +1,5 @@
+"""What a SavedModel may answer otherwise than its model, in float32 and in int8."""
+
 import numpy as np
 import pytest
 
@@ -22,7 +24,7 @@ def outputs(**changes):
 
 def compare(is_int8=False, **changes):
     comparison = AnswerComparison("score", is_int8=is_int8)
-    for _ in range(2):  # the second batch is the changed one
+    for _ in range(2):  # the third batch is the changed one
         answer = {key: value.tolist() for key, value in outputs().items()}
         comparison.add(outputs(), answer)
     comparison.add(outputs(), {key: value.tolist() for key, value in outputs(**changes).items()})
